@@ -1,0 +1,170 @@
+// backend: the seam between the models and the hardware. A Backend owns device memory and runs a handful of operations
+// on it; the public methods check shapes once, the private virtuals compute. One Backend is used by one thread at a time
+// (the device thread); it spreads the work over its own team.
+//
+// Repeatability: an output row's bits do not depend on how many rows, sequences or threads are computed with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/base.h"
+#include "tensor/tensor.h"
+
+namespace sightline {
+
+// Number format of a model's weights. Accumulation is float32 in every format.
+enum class Precision { kF32, kBF16 };
+std::string_view NameOf(Precision precision);  // "f32", "bf16"
+Result<Precision> ParsePrecision(std::string_view name);
+
+// How rows are kept on the device: kStream is float32 (residual stream, results); kOperand is what a Linear of the
+// given precision reads (float32 or bfloat16, the backend's choice).
+enum class Storage { kStream, kOperandF32, kOperandBF16 };
+
+// Device memory. The block returns to its backend's pool when the last handle goes, so a second identical request
+// allocates nothing.
+class DeviceBlock {
+ public:
+  virtual ~DeviceBlock() = default;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+// A matrix of rows on the device. Copies share memory.
+struct Rows {
+  std::shared_ptr<DeviceBlock> block;
+  size_t offset = 0;  // bytes into the block
+  int64_t rows = 0;
+  int64_t columns = 0;
+  Storage storage = Storage::kStream;
+};
+
+// Weight matrix [outputs, inputs] in the backend's own layout; usually memory of a mapped file.
+struct WeightMatrix {
+  Precision precision = Precision::kF32;
+  int64_t outputs = 0;
+  int64_t inputs = 0;
+  std::span<const std::byte> packed;
+};
+// Plain float32 row of numbers (bias, gain).
+using WeightVector = std::span<const float>;
+
+enum class Activation { kNone, kGelu, kRelu };  // kGelu is the exact erf form
+
+struct LinearOptions {
+  WeightVector bias;  // empty: none
+  Activation activation = Activation::kNone;
+  // Output goes here, added to what is there (kStream, same rows, `outputs` columns). The result is this tensor.
+  const Rows* add_to = nullptr;
+  // Storage of a fresh output when add_to is null; by default the storage of the input.
+  bool stream_output = false;
+};
+
+// Attention geometry: `sequences` independent sequences of `length` rows, stacked in one Rows.
+struct AttentionShape {
+  int64_t sequences = 1;
+  int64_t length = 0;
+  int heads = 0;
+  int head_size = 0;
+};
+
+// Queries, keys and values in the backend's own layout.
+struct ProjectedHeads {
+  std::shared_ptr<DeviceBlock> queries, keys, values;
+  AttentionShape shape;
+  Storage storage = Storage::kOperandF32;
+};
+
+// Factor to fold into the query rows of a projection: Attention computes softmax in base 2 and applies no scale.
+float QueryScale(int head_size);  // log2(e) / sqrt(head_size)
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;     // "CPU AVX2, 2 threads"
+  virtual std::string isa() const = 0;      // "avx2"
+  virtual int threads() const = 0;
+  // What `auto` means here: bf16 where the processor computes in it, else f32.
+  virtual Precision preferred_precision() const = 0;
+  // Bytes of activation memory taken so far; constant from the second identical request on.
+  virtual size_t allocated_bytes() const = 0;
+
+  // ---- weights
+  // Names the arrangement of packed bytes; packed files carry it. "f32-panel16"
+  virtual std::string PackedLayout(Precision precision) const = 0;
+  virtual size_t PackedBytes(Precision precision, int64_t outputs, int64_t inputs) const = 0;
+  // weight is [outputs, inputs], row-major.
+  virtual void Pack(Precision precision, std::span<const float> weight, int64_t outputs, int64_t inputs,
+                    std::span<std::byte> packed) const = 0;
+
+  // ---- memory
+  Rows Empty(int64_t rows, int64_t columns, Storage storage);
+  Storage OperandStorage(Precision precision) const;
+  Rows Upload(std::span<const float> values, int64_t rows, int64_t columns, Storage storage);
+  std::vector<float> Download(const Rows& rows);
+  // Same storage, same columns, to.rows == from.rows.
+  void CopyRows(const Rows& from, const Rows& to);
+  // `count` rows from `first`, sharing memory.
+  static Rows Slice(const Rows& rows, int64_t first, int64_t count);
+
+  // ---- compute
+  // y = activation(x * w^T + bias), or add_to += that.
+  Rows Linear(const Rows& x, const WeightMatrix& w, const LinearOptions& options);
+  // Per row: (x - mean) / sqrt(variance + epsilon) * gain + bias, statistics in float32. x is kStream.
+  Rows LayerNorm(const Rows& x, WeightVector gain, WeightVector bias, float epsilon, Storage output);
+  // x * w^T + bias split into queries, keys and values: w has 3 * heads * head_size outputs ordered
+  // [which][head][channel], and its query part carries QueryScale.
+  ProjectedHeads Qkv(const Rows& x, const WeightMatrix& w, WeightVector bias, const AttentionShape& shape);
+  // softmax2(q k^T) v over all keys of the sequence; heads side by side in the columns. Operand storage.
+  Rows Attention(const ProjectedHeads& projected);
+
+ private:
+  virtual std::shared_ptr<DeviceBlock> Allocate(size_t bytes) = 0;
+  virtual Storage DoOperandStorage(Precision precision) const = 0;
+  virtual void DoUpload(std::span<const float> values, const Rows& to) = 0;
+  virtual void DoDownload(const Rows& from, std::span<float> values) = 0;
+  virtual void DoCopyRows(const Rows& from, const Rows& to) = 0;
+  virtual void DoLinear(const Rows& x, const WeightMatrix& w, const LinearOptions& options, const Rows& y) = 0;
+  virtual void DoLayerNorm(const Rows& x, WeightVector gain, WeightVector bias, float epsilon, const Rows& y) = 0;
+  virtual ProjectedHeads DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias,
+                               const AttentionShape& shape) = 0;
+  virtual void DoAttention(const ProjectedHeads& projected, const Rows& y) = 0;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// CPU
+
+// Instruction sets, weakest first.
+enum class Isa { kGeneric, kAvx2, kAvx512, kAvx512Bf16 };
+std::string_view NameOf(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
+Result<Isa> ParseIsa(std::string_view name);
+// The strongest one this processor and operating system have; lowered by the environment variable SIGHTLINE_ISA.
+// kUnsupported when SIGHTLINE_ISA names one that is not there.
+Result<Isa> DetectIsa();
+
+struct CpuOptions {
+  int threads = 0;          // 0: DefaultThreadCount()
+  Isa isa = Isa::kGeneric;  // must be available
+};
+std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options);
+
+// Floating-point operations a second that this machine reaches now with multiply-adds in registers, on `threads`
+// threads: what "share of peak" in benchmarks divides by. bf16 on an ISA without bfloat16 arithmetic is its f32 peak.
+double MeasurePeakFlops(Isa isa, Precision precision, int threads);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Recorder
+
+// Runs nothing: writes down each operation and its shapes, one line an operation. Shapes are checked as on any backend;
+// Download gives zeros. The lines are the op plan of a model.
+class RecordingBackend;
+std::unique_ptr<Backend> MakeRecordingBackend(std::vector<std::string>* lines);
+
+}  // namespace sightline
