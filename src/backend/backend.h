@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -81,6 +82,14 @@ struct ProjectedHeads {
   Storage storage = Storage::kOperandF32;
 };
 
+// What an operation did, for benchmarks.
+struct Operation {
+  std::string name;  // "linear 768x3072", "attention 12x64"
+  double gflop = 0;  // multiplications and additions of matrix products
+  double ms = 0;
+};
+using OperationObserver = std::function<void(const Operation&)>;
+
 // Factor to fold into the query rows of a projection: Attention computes softmax in base 2 and applies no scale.
 float QueryScale(int head_size);  // log2(e) / sqrt(head_size)
 
@@ -115,7 +124,8 @@ class Backend {
   static Rows Slice(const Rows& rows, int64_t first, int64_t count);
 
   // ---- compute
-  // y = activation(x * w^T + bias), or add_to += that.
+  // y = activation(x * w^T + bias), or add_to += that. x is kept as OperandStorage(w.precision); an f32 weight also
+  // takes kStream, which is the same on every backend.
   Rows Linear(const Rows& x, const WeightMatrix& w, const LinearOptions& options);
   // Per row: (x - mean) / sqrt(variance + epsilon) * gain + bias, statistics in float32. x is kStream.
   Rows LayerNorm(const Rows& x, WeightVector gain, WeightVector bias, float epsilon, Storage output);
@@ -125,7 +135,12 @@ class Backend {
   // softmax2(q k^T) v over all keys of the sequence; heads side by side in the columns. Operand storage.
   Rows Attention(const ProjectedHeads& projected);
 
+  // Called after every compute operation from now on; an empty function ends it.
+  void Observe(OperationObserver observer) { observer_ = std::move(observer); }
+
  private:
+  OperationObserver observer_;
+
   virtual std::shared_ptr<DeviceBlock> Allocate(size_t bytes) = 0;
   virtual Storage DoOperandStorage(Precision precision) const = 0;
   virtual void DoUpload(std::span<const float> values, const Rows& to) = 0;

@@ -87,11 +87,14 @@ class GazeLle {
                                       std::stop_token stop = {}, const StageTap* tap = nullptr);
   static constexpr int kMaxBatch = 16;
 
+  struct Weights;  // prepared and bound; private to this module
+
  private:
-  struct BackboneBlock;
-  struct DecoderBlock;
-  struct Weights;
   GazeLle(Backend& backend, GazeDimensions dimensions, Precision precision);
+  Status DecodeBatch(const GazeScene& scene, std::span<const HeadMask> masks, std::stop_token stop, const StageTap* tap,
+                     std::vector<GazeMap>* maps);
+  Status ReadMaps(const Rows& x, int64_t people, int64_t length, const StageTap* tap, std::vector<GazeMap>* maps);
+  std::vector<float> InoutLogits(const Rows& x, int64_t people, int64_t length);
 
   Backend& backend_;
   GazeDimensions dimensions_;
@@ -106,6 +109,9 @@ std::vector<float> PatchRows(std::span<const float> pixels);
 // The official tensors of both files, in file order.
 std::vector<TensorSpec> GazeBackboneTensors(const GazeDimensions& dimensions);
 std::vector<TensorSpec> GazeDecoderTensors(const GazeDimensions& dimensions);
+
+// Whether the files hold random numbers made by our synthetic rule (or say so themselves), not a trained network.
+bool IsSynthetic(const GazeLle::Files& files);
 
 struct SyntheticGazeOptions {
   std::string size = "tiny";  // a size of the rules: tiny, vitb14, vitl14

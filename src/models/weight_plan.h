@@ -1,0 +1,40 @@
+// One description of a model's prepared weights that serves twice: to write the packed file and to bind its entries.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "weights/weights.h"
+
+namespace sightline {
+
+// Fills a prepared tensor, float32, row-major, from the checkpoint.
+using FillFloats = std::function<Status(std::span<float>)>;
+
+class WeightPlan {
+ public:
+  explicit WeightPlan(const Backend& backend) : backend_(backend) {}
+
+  // `destination` must stay where it is until Bind.
+  void Matrix(WeightMatrix* destination, std::string name, Precision precision, int64_t outputs, int64_t inputs,
+              FillFloats fill);
+  void Vector(WeightVector* destination, std::string name, Shape shape, FillFloats fill);
+
+  // Maps the packed file of `key` (made first if need be) and points every destination into it. The file must live as
+  // long as the destinations are used.
+  Result<PackedFile> Bind(const std::filesystem::path& path, std::string_view key) const;
+
+ private:
+  struct Target {
+    WeightMatrix* matrix = nullptr;
+    WeightVector* vector = nullptr;
+  };
+  const Backend& backend_;
+  std::vector<PackedEntrySpec> entries_;
+  std::vector<Target> targets_;
+};
+
+}  // namespace sightline

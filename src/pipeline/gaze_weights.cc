@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "pipeline/pipeline.h"
+
+extern "C" {
+extern const std::byte sightline_toy_backbone[], sightline_toy_backbone_end[];
+extern const std::byte sightline_toy_decoder[], sightline_toy_decoder_end[];
+}
+
+namespace sightline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRepo = "changh95/gaze-lle-weights";
+constexpr std::string_view kSyntheticSize = "vitb14";
+constexpr uint64_t kSyntheticSeed = 1;
+
+Result<GazeWeights> OpenFiles(const fs::path& backbone, const fs::path& decoder) {
+  GazeWeights weights;
+  SIGHTLINE_ASSIGN_OR_RETURN(weights.files.backbone, Checkpoint::Open(backbone));
+  SIGHTLINE_ASSIGN_OR_RETURN(weights.files.decoder, Checkpoint::Open(decoder));
+  weights.backbone = backbone.filename().string();
+  weights.decoder = decoder.filename().string();
+  weights.synthetic = IsSynthetic(weights.files);
+  return weights;
+}
+
+// The one regular file in `folder` whose name starts with `prefix`.
+Result<fs::path> FindOne(const fs::path& folder, std::string_view prefix) {
+  std::error_code error;
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || !entry.is_regular_file()) continue;
+    if (!found.empty()) {
+      return Fail(Code::kNotFound, fmt::format("{}: holds {} and {}, expected one {}* file", folder.string(),
+                                               std::min(found.filename().string(), name),
+                                               std::max(found.filename().string(), name), prefix));
+    }
+    found = entry.path();
+  }
+  if (error) return tl::make_unexpected(ErrnoError("cannot read folder", folder, error.value()));
+  if (found.empty()) {
+    return Fail(Code::kNotFound, fmt::format("{}: holds no {}* file; a weights folder has one dinov2* and one gazelle*",
+                                             folder.string(), prefix));
+  }
+  return found;
+}
+
+Result<GazeWeights> OpenFolder(const fs::path& folder) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const fs::path backbone, FindOne(folder, "dinov2"));
+  SIGHTLINE_ASSIGN_OR_RETURN(const fs::path decoder, FindOne(folder, "gazelle"));
+  return OpenFiles(backbone, decoder);
+}
+
+Result<GazeWeights> OpenToy() {
+  GazeWeights weights;
+  SIGHTLINE_ASSIGN_OR_RETURN(
+      weights.files.backbone,
+      Checkpoint::FromBytes({sightline_toy_backbone, sightline_toy_backbone_end}, "dinov2_toy_pretrain.pth"));
+  SIGHTLINE_ASSIGN_OR_RETURN(
+      weights.files.decoder,
+      Checkpoint::FromBytes({sightline_toy_decoder, sightline_toy_decoder_end}, "gazelle_toy_inout.pt"));
+  weights.backbone = weights.files.backbone.source();
+  weights.decoder = weights.files.decoder.source();
+  weights.toy = true;
+  return weights;
+}
+
+Result<GazeWeights> OpenSynthetic(const std::function<void(int, int)>& progress) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const fs::path cache, CacheFolder());
+  const fs::path folder = cache / "synthetic" / fmt::format("gaze-lle-{}-seed{}", kSyntheticSize, kSyntheticSeed);
+  if (auto made = OpenFolder(folder); made) return made;
+  LogInfo(fmt::format("making synthetic {} weights in {}", kSyntheticSize, folder.string()));
+  SyntheticGazeOptions options;
+  options.size = kSyntheticSize;
+  options.seed = kSyntheticSeed;
+  options.folder = folder;
+  SIGHTLINE_RETURN_IF_ERROR(WriteSyntheticGazeLle(options, progress));
+  return OpenFolder(folder);
+}
+
+// Where huggingface_hub keeps downloads: HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub.
+std::optional<fs::path> HubCache() {
+  if (const char* folder = std::getenv("HF_HUB_CACHE")) return folder;
+  if (const char* home = std::getenv("HF_HOME")) return fs::path(home) / "hub";
+  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".cache" / "huggingface" / "hub";
+  return std::nullopt;
+}
+
+Result<GazeWeights> OpenHubCache() {
+  if (const auto cache = HubCache()) {
+    const fs::path repo = *cache / "models--changh95--gaze-lle-weights";
+    std::string revision;
+    std::ifstream(repo / "refs" / "main") >> revision;
+    if (std::error_code error; !revision.empty() && fs::is_directory(repo / "snapshots" / revision, error)) {
+      SIGHTLINE_ASSIGN_OR_RETURN(GazeWeights weights, OpenFolder(repo / "snapshots" / revision));
+      weights.repo = kRepo;
+      weights.revision = revision;
+      return weights;
+    }
+  }
+  return Fail(Code::kNotFound,
+              fmt::format("weights: there are none of {} in the Hugging Face cache; give --weights DIR with the official "
+                          "dinov2*.pth and gazelle*.pt files, or fetch them with `hf download {}`; --toy and "
+                          "--synthetic need no download",
+                          kRepo, kRepo));
+}
+
+}  // namespace
+
+Result<GazeWeights> OpenGazeWeights(const GazeWeightsOptions& options,
+                                    const std::function<void(int done, int total)>& progress) {
+  const bool files = !options.backbone.empty() || !options.decoder.empty();
+  if (files + !options.folder.empty() + options.toy + options.synthetic > 1) {
+    return Fail(Code::kUsage, "weights: give only one of a folder, two files, toy and synthetic");
+  }
+  if (files && (options.backbone.empty() || options.decoder.empty())) {
+    return Fail(Code::kUsage, "weights: backbone and decoder files are given together");
+  }
+  if (files) return OpenFiles(options.backbone, options.decoder);
+  if (!options.folder.empty()) return OpenFolder(options.folder);
+  if (options.toy) return OpenToy();
+  if (options.synthetic) return OpenSynthetic(progress);
+  return OpenHubCache();
+}
+
+}  // namespace sightline
