@@ -1,6 +1,6 @@
 // backend: the seam between the models and the hardware. A Backend owns device memory and runs a handful of operations
-// on it; the public methods check shapes once, the private virtuals compute. One Backend is used by one thread at a time
-// (the device thread); it spreads the work over its own team.
+// on it; the public methods check shapes once, the private virtuals compute. One Backend is used by one thread at a
+// time (the device thread); it spreads the work over its own team.
 //
 // Repeatability: an output row's bits do not depend on how many rows, sequences or threads are computed with it.
 #pragma once
@@ -97,8 +97,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string name() const = 0;     // "CPU AVX2, 2 threads"
-  virtual std::string isa() const = 0;      // "avx2"
+  virtual std::string name() const = 0;  // "CPU AVX2, 2 threads"
+  virtual std::string isa() const = 0;   // "avx2"
   virtual int threads() const = 0;
   // What `auto` means here: bf16 where the processor computes in it, else f32.
   virtual Precision preferred_precision() const = 0;

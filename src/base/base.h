@@ -23,40 +23,40 @@ namespace sightline {
 // One row per kind of failure. `Describe` maps each to its wire name, HTTP statuses and exit code; that table is the
 // only place where those numbers exist.
 enum class Code {
-  kUsage,              // command line
-  kInvalidRequest,     // broken JSON, wrong type, unknown value
-  kInvalidUtf8,        // request text is not UTF-8
-  kMissingField,       // a required field is absent
-  kInvalidBase64,      // image text is not base64
-  kImageEmpty,         // zero bytes
-  kImageTruncated,     // the file ends too early
-  kImageUndecodable,   // damaged or contradictory file
-  kImageUrlNotAllowed, // a URL where bytes are wanted
-  kInvalidBox,         // NaN, infinite, inverted
-  kBoxOutside,         // wholly outside the picture
-  kUnitsMismatch,      // pixels sent as normalised or the reverse
-  kTooManyBoxes,       // more heads than the limit
-  kUnsupportedMedia,   // not JPEG, PNG or WebP; not JSON
-  kImageTooLarge,      // pixel or side limit
-  kBodyTooLarge,       // request body limit
-  kHeaderTooLarge,     // request header limit
-  kNotFound,           // route, file, package, model
-  kMethodNotAllowed,   // route exists, method does not
-  kRequestTimeout,     // the client was too slow to send its request
-  kBusy,               // queue full
-  kStarting,           // weights are loading
-  kDraining,           // shutting down
-  kDeadline,           // the answer was not ready in time
-  kCancelled,          // the client went away
-  kUnreachable,        // hub or server cannot be reached
-  kCorruptWeights,     // digest, shape or format of weights
-  kNoSpace,            // disk full
-  kNoPermission,       // not allowed to read or write
-  kOutOfMemory,        // allocation refused
-  kDeviceLost,         // accelerator missing or gone
-  kUnsupported,        // known, but not built in or not possible here
-  kNumeric,            // NaN or infinity where numbers were due
-  kInternal,           // everything else
+  kUsage,               // command line
+  kInvalidRequest,      // broken JSON, wrong type, unknown value
+  kInvalidUtf8,         // request text is not UTF-8
+  kMissingField,        // a required field is absent
+  kInvalidBase64,       // image text is not base64
+  kImageEmpty,          // zero bytes
+  kImageTruncated,      // the file ends too early
+  kImageUndecodable,    // damaged or contradictory file
+  kImageUrlNotAllowed,  // a URL where bytes are wanted
+  kInvalidBox,          // NaN, infinite, inverted
+  kBoxOutside,          // wholly outside the picture
+  kUnitsMismatch,       // pixels sent as normalised or the reverse
+  kTooManyBoxes,        // more heads than the limit
+  kUnsupportedMedia,    // not JPEG, PNG or WebP; not JSON
+  kImageTooLarge,       // pixel or side limit
+  kBodyTooLarge,        // request body limit
+  kHeaderTooLarge,      // request header limit
+  kNotFound,            // route, file, package, model
+  kMethodNotAllowed,    // route exists, method does not
+  kRequestTimeout,      // the client was too slow to send its request
+  kBusy,                // queue full
+  kStarting,            // weights are loading
+  kDraining,            // shutting down
+  kDeadline,            // the answer was not ready in time
+  kCancelled,           // the client went away
+  kUnreachable,         // hub or server cannot be reached
+  kCorruptWeights,      // digest, shape or format of weights
+  kNoSpace,             // disk full
+  kNoPermission,        // not allowed to read or write
+  kOutOfMemory,         // allocation refused
+  kDeviceLost,          // accelerator missing or gone
+  kUnsupported,         // known, but not built in or not possible here
+  kNumeric,             // NaN or infinity where numbers were due
+  kInternal,            // everything else
 };
 
 struct CodeDescription {
@@ -87,8 +87,8 @@ inline tl::unexpected<Error> Fail(Code code, std::string message, std::string pa
 Error ErrnoError(std::string_view action, const std::filesystem::path& path, int errno_value);
 
 // Returns the error of `expression` (a Status or Result) to the caller.
-#define SIGHTLINE_RETURN_IF_ERROR(expression)                                                \
-  do {                                                                                       \
+#define SIGHTLINE_RETURN_IF_ERROR(expression)                                                          \
+  do {                                                                                                 \
     if (auto status_ = (expression); !status_) return tl::make_unexpected(std::move(status_).error()); \
   } while (false)
 
@@ -216,8 +216,7 @@ template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& f)  // NOLINT: implicit on purpose
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& f)  // NOLINT: implicit on purpose
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);

@@ -11,9 +11,9 @@
 namespace sightline {
 
 struct Head {
-  Box box;             // the head, pixels, inside the picture
-  Box face;            // what the detector found, pixels
-  double score = 0;    // of the detector, 0..1
+  Box box;               // the head, pixels, inside the picture
+  Box face;              // what the detector found, pixels
+  double score = 0;      // of the detector, 0..1
   bool clipped = false;  // the head box was cut at the picture's edge
 };
 

@@ -40,9 +40,9 @@ struct DecodeOptions {
 };
 
 struct DecodedImage {
-  Image image;                  // upright unless DecodeOptions::reference
-  std::string format;           // "jpeg", "png", "webp"
-  int exif_orientation = 1;     // as stored in the file, 1..8; 1 when absent or undefined
+  Image image;                        // upright unless DecodeOptions::reference
+  std::string format;                 // "jpeg", "png", "webp"
+  int exif_orientation = 1;           // as stored in the file, 1..8; 1 when absent or undefined
   std::vector<std::string> warnings;  // "exif_orientation: ...", "animated: ...", "alpha: ..." : code, colon, sentence
 };
 
@@ -77,10 +77,10 @@ std::vector<std::byte> EncodeGreyPng(std::span<const uint8_t> grey, int width, i
 
 // One person on an overlay. Colours are given out in order.
 struct OverlayPerson {
-  Box head;                          // pixels
-  std::optional<Point> target;       // pixels; absent: looks out of the picture, drawn as a mark at the head
-  std::string label;                 // short text beside the head box, "in frame 0.94"
-  std::span<const float> heatmap;    // [64, 64] or empty
+  Box head;                        // pixels
+  std::optional<Point> target;     // pixels; absent: looks out of the picture, drawn as a mark at the head
+  std::string label;               // short text beside the head box, "in frame 0.94"
+  std::span<const float> heatmap;  // [64, 64] or empty
 };
 
 struct OverlayOptions {

@@ -152,8 +152,7 @@ Result<GazeScene> GazeLle::Encode(std::span<const float> patches, Profile profil
     const Rows all = backend_.LayerNorm(x, weights.norm.gain, weights.norm.bias, kBackboneEpsilon, Storage::kStream);
     Tap(tap, "backbone_norm", backend_, all, {kTokens, width});
   }
-  const Rows normed =
-      backend_.LayerNorm(image_rows, weights.norm.gain, weights.norm.bias, kBackboneEpsilon, operand);
+  const Rows normed = backend_.LayerNorm(image_rows, weights.norm.gain, weights.norm.bias, kBackboneEpsilon, operand);
   const Rows scene = backend_.Upload(weights.scene_positions, kGazePatches, kDecoderWidth, Storage::kStream);
   backend_.Linear(normed, weights.scene.matrix, {.bias = weights.scene.bias, .add_to = &scene});
 
@@ -219,7 +218,8 @@ Status GazeLle::ReadMaps(const Rows& x, int64_t people, int64_t length, const St
   }
   for (size_t i = 0; i < static_cast<size_t>(people); ++i) {
     GazeMap& map = maps->emplace_back();
-    std::transform(&logits[i * kHeatmapCells], &logits[i * kHeatmapCells] + kHeatmapCells, map.heatmap.begin(), Sigmoid);
+    std::transform(&logits[i * kHeatmapCells], &logits[i * kHeatmapCells] + kHeatmapCells, map.heatmap.begin(),
+                   Sigmoid);
     if (dimensions_.inout) map.inout = Sigmoid(inout[i]);
   }
   return {};
@@ -231,9 +231,9 @@ std::vector<float> GazeLle::InoutLogits(const Rows& x, int64_t people, int64_t l
   for (int64_t i = 0; i < people; ++i) {
     backend_.CopyRows(Backend::Slice(x, i * length, 1), Backend::Slice(tokens, i, 1));
   }
-  const Rows hidden = backend_.Linear(
-      tokens, weights.inout_hidden.matrix,
-      {.bias = weights.inout_hidden.bias, .activation = Activation::kRelu, .stream_output = true});
+  const Rows hidden =
+      backend_.Linear(tokens, weights.inout_hidden.matrix,
+                      {.bias = weights.inout_hidden.bias, .activation = Activation::kRelu, .stream_output = true});
   return backend_.Download(
       backend_.Linear(hidden, weights.inout.matrix, {.bias = weights.inout.bias, .stream_output = true}));
 }

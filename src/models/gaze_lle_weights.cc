@@ -78,7 +78,8 @@ FillFloats HeatmapMatrix(const Checkpoint& decoder) {
     for (size_t i = 0; i < kDecoderWidth; ++i) {
       for (size_t cell = 0; cell < 4; ++cell) {
         double sum = 0;
-        for (size_t o = 0; o < kDecoderWidth; ++o) sum += double{last[o]} * transposed[(i * kDecoderWidth + o) * 4 + cell];
+        for (size_t o = 0; o < kDecoderWidth; ++o)
+          sum += double{last[o]} * transposed[(i * kDecoderWidth + o) * 4 + cell];
         out[cell * kDecoderWidth + i] = static_cast<float>(sum);
       }
     }
@@ -212,9 +213,9 @@ Result<std::shared_ptr<GazeLle::Weights>> PrepareGazeWeights(const Backend& back
   PlanBackbone({plan, files.backbone, "backbone.", precision}, dimensions, weights.get());
   PlanDecoder({plan, files.decoder, "decoder.", precision}, dimensions, weights.get());
 
-  const std::string key =
-      fmt::format("gaze-lle {}; {} {}; backbone {}; decoder {}", kFoldingRevision, backend.PackedLayout(Precision::kF32),
-                  backend.PackedLayout(precision), files.backbone.identity(), files.decoder.identity());
+  const std::string key = fmt::format("gaze-lle {}; {} {}; backbone {}; decoder {}", kFoldingRevision,
+                                      backend.PackedLayout(Precision::kF32), backend.PackedLayout(precision),
+                                      files.backbone.identity(), files.decoder.identity());
   const auto path = cache_folder / "packed" / fmt::format("gaze-lle-{}.packed", Sha256Hex(AsBytes(key)).substr(0, 16));
   SIGHTLINE_ASSIGN_OR_RETURN(const PackedFile file, plan.Bind(path, key));
   weights->owner = file.owner();

@@ -34,23 +34,23 @@ struct BlockWeights {
 
 struct GazeLle::Weights {
   // Backbone, width W
-  LinearWeights patch;          // [W, 588]
-  WeightVector class_token;     // [W]
-  WeightVector tokens[2];       // [1025, W] by Profile: resampled positions, class token added to row 0
+  LinearWeights patch;       // [W, 588]
+  WeightVector class_token;  // [W]
+  WeightVector tokens[2];    // [1025, W] by Profile: resampled positions, class token added to row 0
   std::vector<BlockWeights> blocks;
   NormWeights norm;
 
   // Decoder
-  LinearWeights scene;          // [256, W]: the 1x1 convolution
-  WeightVector scene_positions; // [1024, 256]
-  WeightVector head_token;      // [256]
-  WeightVector inout_token;     // [256], empty without in/out head
+  LinearWeights scene;           // [256, W]: the 1x1 convolution
+  WeightVector scene_positions;  // [1024, 256]
+  WeightVector head_token;       // [256]
+  WeightVector inout_token;      // [256], empty without in/out head
   BlockWeights decoder[kDecoderBlocks];
   // ConvTranspose2d(256, 256, 2, 2) and Conv2d(256, 1, 1) have nothing between them and are one linear map from a patch
   // to its 2x2 cells: w[2a+b][i] = sum_o c[o] t[i][o][a][b], bias = sum_o c[o] t_bias[o].
-  LinearWeights heatmap;        // [4, 256]
-  LinearWeights inout_hidden;   // [128, 256]
-  LinearWeights inout;          // [1, 128]
+  LinearWeights heatmap;       // [4, 256]
+  LinearWeights inout_hidden;  // [128, 256]
+  LinearWeights inout;         // [1, 128]
 
   std::shared_ptr<const void> owner;  // keeps the mapping alive
 };

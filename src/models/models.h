@@ -27,20 +27,20 @@ enum class Profile { kUpstream, kPort };
 std::string_view NameOf(Profile profile);  // "upstream", "port"
 Result<Profile> ParseProfile(std::string_view name);
 
-inline constexpr int kGazeInputSize = 448;   // pixels a side
+inline constexpr int kGazeInputSize = 448;  // pixels a side
 inline constexpr int kPatchSize = 14;
-inline constexpr int kGazeGrid = 32;         // 448 / 14 patches a side
-inline constexpr int kGazePatches = 1024;    // kGazeGrid squared
-inline constexpr int kPatchValues = 588;     // 3 * 14 * 14
+inline constexpr int kGazeGrid = 32;       // 448 / 14 patches a side
+inline constexpr int kGazePatches = 1024;  // kGazeGrid squared
+inline constexpr int kPatchValues = 588;   // 3 * 14 * 14
 inline constexpr int kHeatmapSize = 64;
-inline constexpr int kHeatmapCells = 4096;   // kHeatmapSize squared
+inline constexpr int kHeatmapCells = 4096;  // kHeatmapSize squared
 
 // Sizes, read from the tensors themselves.
 struct GazeDimensions {
-  int width = 0;   // of the backbone: 768 for ViT-B, 1024 for ViT-L
-  int depth = 0;   // backbone blocks
-  int heads = 0;   // width / 64
-  bool inout = false;  // has the in/out head
+  int width = 0;                // of the backbone: 768 for ViT-B, 1024 for ViT-L
+  int depth = 0;                // backbone blocks
+  int heads = 0;                // width / 64
+  bool inout = false;           // has the in/out head
   std::string variant() const;  // "vitb14", "vitl14" or "width 128, depth 2"
 };
 

@@ -20,8 +20,11 @@ void WeightPlan::Matrix(WeightMatrix* destination, std::string name, Precision p
     backend_.Pack(precision, values, outputs, inputs, bytes);
     return {};
   };
-  entries_.push_back({std::move(name), backend_.PackedLayout(precision), {outputs, inputs},
-                      backend_.PackedBytes(precision, outputs, inputs), pack});
+  entries_.push_back({std::move(name),
+                      backend_.PackedLayout(precision),
+                      {outputs, inputs},
+                      backend_.PackedBytes(precision, outputs, inputs),
+                      pack});
   targets_.push_back({destination, nullptr});
 }
 

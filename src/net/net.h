@@ -2,6 +2,7 @@
 // and time-outs; knows nothing of models or JSON.
 #pragma once
 
+#include <any>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -10,75 +11,101 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/base.h"
 
 namespace sightline {
 
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
 struct HttpRequest {
   std::string method;   // "POST"
   std::string target;   // as sent, percent-encoded
-  std::string path;     // decoded, without query
-  std::vector<std::pair<std::string, std::string>> headers;  // names as sent
+  std::string path;     // decoded, without query; empty when the target is malformed
+  HttpHeaders headers;  // names as sent
   std::string body;
-  std::string peer;     // "127.0.0.1:51234"
+  std::string peer;                                // "127.0.0.1:51234"
   std::chrono::steady_clock::time_point received;  // when the head was complete
-  std::stop_token stop;  // asked to stop when the client goes away or the deadline passes
+  // Asked to stop when the client goes away or the deadline passes. A client that only shuts down its sending side
+  // counts as gone: the two cannot be told apart before an answer is written.
+  std::stop_token stop;
+  std::any context;  // what Admission keeps for the handler: a place in a queue, an id
 
-  std::string_view Header(std::string_view name) const;  // case-insensitive; empty when absent
+  std::string_view Header(std::string_view name) const;  // case-insensitive; the first, or empty when absent
 };
 
 struct HttpResponse {
   int status = 200;
-  std::vector<std::pair<std::string, std::string>> headers;
+  HttpHeaders headers;  // besides Content-Type, Content-Length, Date and Connection
   std::string content_type = "application/json";
   std::string body;
+  std::any context;  // what the handler tells the observer
 };
 
-// Sends the response. May be called once, from any thread; when it is destroyed without being called, the client gets a
-// 500.
+// What became of one answer.
+struct HttpTransfer {
+  uint64_t bytes_in = 0;   // head and decoded body
+  uint64_t bytes_out = 0;  // head and body
+  double total_ms = 0;     // from the complete head to the last byte handed to the kernel
+  bool client_left = false;
+};
+
+// Sends the response. May be called from any thread; only the first call counts. When the last copy is destroyed
+// without a call, the client gets kInternal.
 using HttpReply = std::function<void(HttpResponse)>;
 
-// What the server itself has to say when a request never reaches a handler (bad syntax, limits, time-outs): the handler
-// of these turns an Error into a response, so that all errors look alike.
-using HttpErrorFormatter = std::function<HttpResponse(const Error& error, const HttpRequest& request)>;
+// All are called on an I/O thread and must not block.
+struct HttpCallbacks {
+  // Must be set. The request is shared with the connection: change nothing in it after replying.
+  std::function<void(std::shared_ptr<HttpRequest> request, HttpReply reply)> handler;
+  // Must be set. What the server itself has to say when a request never reaches a handler (bad syntax, limits,
+  // time-outs) or gets no answer from it: turns an Error into a response, so that all errors look alike. `request` may
+  // be incomplete.
+  std::function<HttpResponse(const Error& error, const HttpRequest& request)> format_error;
+  // Called as soon as the head is read: an Error here refuses the request before its body is read.
+  std::function<Status(HttpRequest& head)> admission;
+  // Called once for every answer, after it was sent or could not be.
+  std::function<void(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer)> observer;
+};
 
 struct HttpServerOptions {
-  std::string host = "127.0.0.1";
-  int port = 0;                       // 0: any free port
+  std::string host = "127.0.0.1";  // an address or a name; "0.0.0.0" and "::" mean all
+  int port = 0;                    // 0: any free port
   int io_threads = 1;
   size_t max_body_bytes = 32u << 20;  // checked against Content-Length before the body is read
   size_t max_header_bytes = 16u << 10;
   int max_connections = 1024;
   int max_connections_per_peer = 256;
-  std::chrono::milliseconds header_timeout{10'000};   // first byte to end of head; also idle keep-alive
-  std::chrono::milliseconds body_timeout{60'000};
-  std::chrono::milliseconds write_timeout{60'000};
+  std::chrono::milliseconds header_timeout{10'000};     // first byte to end of head; also idle keep-alive
+  std::chrono::milliseconds body_timeout{60'000};       // the whole body
+  std::chrono::milliseconds write_timeout{60'000};      // the whole response
   std::chrono::milliseconds request_deadline{120'000};  // head to answer: kDeadline through the error formatter
 };
 
-// Owns its I/O threads. Refuses with a response and not a bare close: missing or double Host, obs-fold, both
-// Content-Length and Transfer-Encoding, two Content-Lengths, oversized heads (431) and bodies (413, before reading, with
-// a lingering close); answers Expect: 100-continue after the limit check; TCP_NODELAY; pipelined requests in order;
-// HEAD answered as GET without a body.
+// Owns its I/O threads. Refuses with a response and not a bare close: missing or double Host, obs-fold, lone CR or LF,
+// control bytes, both Content-Length and Transfer-Encoding, two Content-Lengths, oversized heads (431) and bodies (413,
+// before reading, with a lingering close); answers Expect: 100-continue after the limit check; TCP_NODELAY; pipelined
+// requests in order; HEAD answered as GET without a body. RFC 9110 and 9112.
 class HttpServer {
  public:
-  using Handler = std::function<void(std::shared_ptr<HttpRequest> request, HttpReply reply)>;
-  // Called as soon as the head is read: an Error here refuses the request before its body is read.
-  using Admission = std::function<Status(const HttpRequest& head)>;
-
   // Binds and listens, then serves until Stop. Fails with kUsage naming the port when it is taken.
-  static Result<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options, Handler handler,
-                                                   HttpErrorFormatter format_error, Admission admission = {});
-  ~HttpServer();
+  static Result<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options, HttpCallbacks callbacks);
+  ~HttpServer();  // as Stop without grace
 
   int port() const;
-  // Stops accepting, lets requests in progress finish within `grace`, then closes. Blocks.
+  // Stops accepting, closes connections without a request in progress, lets requests in progress finish within `grace`,
+  // then closes. Blocks. Replies that come later are dropped.
   void Stop(std::chrono::milliseconds grace);
 
   struct Counters {
-    uint64_t connections = 0, open_connections = 0, requests = 0, refused = 0, disconnected = 0;
+    uint64_t connections = 0;  // accepted
+    uint64_t open_connections = 0;
+    uint64_t requests = 0;      // answered, whatever the status
+    uint64_t refused = 0;       // connections over a limit, requests that never reached a handler
+    uint64_t disconnected = 0;  // clients that left while their request was in progress
+    uint64_t timed_out = 0;     // requests ended by a time-out or the deadline
   };
   Counters counters() const;
 

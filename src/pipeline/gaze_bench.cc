@@ -124,19 +124,22 @@ Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& opti
     GazeScene scene;
     StageClock warm_encode(*backend, ""), warm_decode(*backend, ""), warm_ten(*backend, "");
     const bool warm_up = i < 0;
-    SIGHTLINE_RETURN_IF_ERROR((warm_up ? warm_encode : encode).Run([&]() -> Status {
+    const auto encode_once = [&]() -> Status {
       SIGHTLINE_ASSIGN_OR_RETURN(scene, model->Encode(patches, Profile::kUpstream));
       return {};
-    }));
-    SIGHTLINE_RETURN_IF_ERROR((warm_up ? warm_decode : decode).Run([&]() -> Status {
+    };
+    const auto decode_once = [&]() -> Status {
       SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<GazeMap> maps, model->Decode(scene, one));
       bench.output_sha256 = MapsDigest(maps);
       return {};
-    }));
-    SIGHTLINE_RETURN_IF_ERROR((warm_up ? warm_ten : decode_ten).Run([&]() -> Status {
+    };
+    const auto decode_ten_once = [&]() -> Status {
       SIGHTLINE_RETURN_IF_ERROR(model->Decode(scene, ten));
       return {};
-    }));
+    };
+    SIGHTLINE_RETURN_IF_ERROR((warm_up ? warm_encode : encode).Run(encode_once));
+    SIGHTLINE_RETURN_IF_ERROR((warm_up ? warm_decode : decode).Run(decode_once));
+    SIGHTLINE_RETURN_IF_ERROR((warm_up ? warm_ten : decode_ten).Run(decode_ten_once));
     if (progress && !warm_up) progress(i + 1, options.iterations);
   }
   bench.peak_gflops = peak;

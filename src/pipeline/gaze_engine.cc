@@ -40,7 +40,8 @@ struct Prepared {
 Status CheckBoxCount(const GazeRequest& request) {
   const size_t given = request.boxes.size();
   if (given == 0 && !request.detect_heads) {
-    return Fail(Code::kMissingField, "bboxes: no head box was given; give at least one or ask for detect_heads", "bboxes");
+    return Fail(Code::kMissingField, "bboxes: no head box was given; give at least one or ask for detect_heads",
+                "bboxes");
   }
   if (request.max_boxes > 0 && given > static_cast<size_t>(request.max_boxes)) {
     return Fail(Code::kTooManyBoxes,
@@ -88,10 +89,9 @@ Status AddDetectedHeads(const HeadsFound& found, Prepared* prepared) {
   answer.heads_found = found.above_threshold;
   const size_t given = answer.people.size();
   for (const Head& head : found.heads) {
-    const bool known = std::any_of(answer.people.begin(), answer.people.begin() + static_cast<ptrdiff_t>(given),
-                                   [&](const GazePerson& person) {
-                                     return Iou(GivenBoxInPixels(person, image), head.box) >= kSameHeadIou;
-                                   });
+    const bool known = std::any_of(
+        answer.people.begin(), answer.people.begin() + static_cast<ptrdiff_t>(given),
+        [&](const GazePerson& person) { return Iou(GivenBoxInPixels(person, image), head.box) >= kSameHeadIou; });
     if (known) continue;
     const std::string param = fmt::format("heads[{}]", answer.people.size() - given);
     const Box& b = head.box;
@@ -101,10 +101,10 @@ Status AddDetectedHeads(const HeadsFound& found, Prepared* prepared) {
     AddPerson(head.box, region, head.score, prepared);
   }
   if (found.above_threshold > static_cast<int>(found.heads.size())) {
-    answer.warnings.push_back({"heads_dropped",
-                               fmt::format("{} heads were found, the best {} are answered", found.above_threshold,
-                                           found.heads.size()),
-                               "max_heads"});
+    answer.warnings.push_back(
+        {"heads_dropped",
+         fmt::format("{} heads were found, the best {} are answered", found.above_threshold, found.heads.size()),
+         "max_heads"});
   }
   return {};
 }
@@ -251,7 +251,8 @@ Result<GazeEngine::Ticket> GazeEngine::Admit() {
   const auto admitted = state_->admitted;
   if (admitted->fetch_add(1) >= state_->options.max_queue) {
     admitted->fetch_sub(1);
-    return Fail(Code::kBusy, fmt::format("the queue is full: {} requests are being answered", state_->options.max_queue));
+    return Fail(Code::kBusy,
+                fmt::format("the queue is full: {} requests are being answered", state_->options.max_queue));
   }
   Ticket ticket;
   ticket.place_ = std::shared_ptr<void>(nullptr, [admitted](void*) { admitted->fetch_sub(1); });
@@ -289,7 +290,8 @@ Result<GazeAnswer> GazeEngine::Run(GazeRequest request) {
   SIGHTLINE_ASSIGN_OR_RETURN(Ticket ticket, Admit());
   std::promise<Result<GazeAnswer>> promise;
   auto future = promise.get_future();
-  Run(std::move(ticket), std::move(request), [&promise](Result<GazeAnswer> answer) { promise.set_value(std::move(answer)); });
+  Run(std::move(ticket), std::move(request),
+      [&promise](Result<GazeAnswer> answer) { promise.set_value(std::move(answer)); });
   return future.get();
 }
 

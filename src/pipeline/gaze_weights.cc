@@ -104,11 +104,12 @@ Result<GazeWeights> OpenHubCache() {
       return weights;
     }
   }
-  return Fail(Code::kNotFound,
-              fmt::format("weights: there are none of {} in the Hugging Face cache; give --weights DIR with the official "
-                          "dinov2*.pth and gazelle*.pt files, or fetch them with `hf download {}`; --toy and "
-                          "--synthetic need no download",
-                          kRepo, kRepo));
+  return Fail(
+      Code::kNotFound,
+      fmt::format("weights: there are none of {} in the Hugging Face cache; give --weights DIR with the official "
+                  "dinov2*.pth and gazelle*.pt files, or fetch them with `hf download {}`; --toy and "
+                  "--synthetic need no download",
+                  kRepo, kRepo));
 }
 
 }  // namespace

@@ -31,17 +31,19 @@ Status CheckForm(const Box& box, const std::string& param) {
 
 Status CheckUnits(const Box& box, BoxUnits units, int width, int height, const std::string& param) {
   if (units == BoxUnits::kNormalized && !All(box, [](double v) { return std::abs(v) <= kLargestNormalized; })) {
-    return Fail(Code::kUnitsMismatch,
-                fmt::format("{} is {}, given as normalized but with values > 1: did you mean pixels?", param, Text(box)),
-                param);
+    return Fail(
+        Code::kUnitsMismatch,
+        fmt::format("{} is {}, given as normalized but with values > 1: did you mean pixels?", param, Text(box)),
+        param);
   }
   // In a picture of at most 32x32 a box within one pixel is a whole patch cell, and may be meant.
   if (units == BoxUnits::kPixels && std::max(width, height) > kGazeGrid &&
       All(box, [](double v) { return v >= 0 && v <= 1; })) {
-    return Fail(Code::kUnitsMismatch,
-                fmt::format("{} is {}, given in pixels of a {}x{} picture but within one pixel: did you mean normalized?",
-                            param, Text(box), width, height),
-                param);
+    return Fail(
+        Code::kUnitsMismatch,
+        fmt::format("{} is {}, given in pixels of a {}x{} picture but within one pixel: did you mean normalized?",
+                    param, Text(box), width, height),
+        param);
   }
   return {};
 }
@@ -93,19 +95,22 @@ Result<HeadRegion> MarkHead(const Box& box, BoxUnits units, int width, int heigh
   region.normalized = {clip(whole.x1), clip(whole.y1), clip(whole.x2), clip(whole.y2)};
   const Box& used = region.normalized;
   if (used.x2 <= used.x1 || used.y2 <= used.y1) {
-    return Fail(Code::kBoxOutside, fmt::format("{} is {}, wholly outside the {}x{} picture", param, Text(box), width, height),
-                param);
+    return Fail(Code::kBoxOutside,
+                fmt::format("{} is {}, wholly outside the {}x{} picture", param, Text(box), width, height), param);
   }
   if (used.x1 != whole.x1 || used.y1 != whole.y1 || used.x2 != whole.x2 || used.y2 != whole.y2) {
-    warnings->push_back({"box_clipped", fmt::format("{} is {}, partly outside the {}x{} picture: clipped to it", param,
-                                                    Text(box), width, height), param});
+    warnings->push_back(
+        {"box_clipped",
+         fmt::format("{} is {}, partly outside the {}x{} picture: clipped to it", param, Text(box), width, height),
+         param});
   }
   const Span rows{static_cast<int>(Cell(used.y1)), static_cast<int>(Cell(used.y2))};
   const Span columns{static_cast<int>(Cell(used.x1)), static_cast<int>(Cell(used.x2))};
   Mark(WidenToOneCell(rows, used.y1, used.y2), WidenToOneCell(columns, used.x1, used.x2), &region);
   if (rows.first == rows.last || columns.first == columns.last) {
-    warnings->push_back({"box_widened", fmt::format("{} is {}, smaller than 1/32 of the picture: widened to one cell",
-                                                    param, Text(box)), param});
+    warnings->push_back(
+        {"box_widened",
+         fmt::format("{} is {}, smaller than 1/32 of the picture: widened to one cell", param, Text(box)), param});
   }
   return region;
 }

@@ -44,10 +44,10 @@ struct GazeWeightsOptions {
 
 struct GazeWeights {
   GazeLle::Files files;
-  std::string repo, revision;      // of the Hugging Face cache, else empty
-  std::string backbone, decoder;   // file names
-  bool synthetic = false;          // random numbers: answers mean nothing as gaze
-  bool toy = false;                // trained on drawings: answers mean nothing on photographs
+  std::string repo, revision;     // of the Hugging Face cache, else empty
+  std::string backbone, decoder;  // file names
+  bool synthetic = false;         // random numbers: answers mean nothing as gaze
+  bool toy = false;               // trained on drawings: answers mean nothing on photographs
 };
 
 // Fails with kUsage when options contradict each other, kNotFound with both ways to get weights when there are none.
@@ -64,7 +64,7 @@ enum class BoxUnits { kPixels, kNormalized };
 struct HeadRegion {
   Box normalized;  // fractions of the upright picture, clipped to it
   HeadMask mask;
-  int cells = 0;   // marked cells
+  int cells = 0;  // marked cells
 };
 
 // Guards (default): NaN, infinity, inverted or empty boxes are kInvalidBox; boxes wholly outside kBoxOutside; pixel
@@ -72,8 +72,8 @@ struct HeadRegion {
 // would mark no cell are widened to one ("box_widened"). `param` names the box in errors and warnings.
 Result<HeadRegion> MarkHead(const Box& box, BoxUnits units, int width, int height, const std::string& param,
                             std::vector<Warning>* warnings);
-// The official rule without guards: cells round(v * 32), half to even, as Python slices of a 32x32 array (fkryan/gazelle
-// model.py, get_input_head_maps); negative starts wrap, empty masks are allowed. No box marks nobody.
+// The official rule without guards: cells round(v * 32), half to even, as Python slices of a 32x32 array
+// (fkryan/gazelle model.py, get_input_head_maps); negative starts wrap, empty masks are allowed. No box marks nobody.
 Result<HeadRegion> MarkHeadLikeReference(const std::optional<Box>& box, BoxUnits units, int width, int height,
                                          const std::string& param);
 
@@ -82,21 +82,21 @@ Result<HeadRegion> MarkHeadLikeReference(const std::optional<Box>& box, BoxUnits
 
 struct GazeRequest {
   std::shared_ptr<const DecodedImage> picture;
-  std::string picture_digest;  // SHA-256 of the file; key of the scene cache
+  std::string picture_digest;             // SHA-256 of the file; key of the scene cache
   std::vector<std::optional<Box>> boxes;  // nullopt ("no person marked") only with `reference`
   BoxUnits units = BoxUnits::kPixels;
-  bool detect_heads = false;   // adds the heads that the detector finds after `boxes`
+  bool detect_heads = false;  // adds the heads that the detector finds after `boxes`
   HeadOptions heads;
-  int max_boxes = 0;           // more given boxes are kTooManyBoxes; 0: any number
-  bool reference = false;      // official box rules, no guards
-  std::stop_token stop;        // the client is gone, or the deadline has passed
+  int max_boxes = 0;       // more given boxes are kTooManyBoxes; 0: any number
+  bool reference = false;  // official box rules, no guards
+  std::stop_token stop;    // the client is gone, or the deadline has passed
 };
 
 struct GazePerson {
-  Box box;                     // as given, in the request's units; for detected heads pixels
-  Box normalized;              // what was used, clipped
-  bool marked = true;          // false: reference mode without a box
-  int cells = 0;               // patch cells marked as this person's head
+  Box box;                           // as given, in the request's units; for detected heads pixels
+  Box normalized;                    // what was used, clipped
+  bool marked = true;                // false: reference mode without a box
+  int cells = 0;                     // patch cells marked as this person's head
   std::optional<double> head_score;  // of the detector, when it found this head
   std::array<float, kHeatmapCells> heatmap;
   int row = 0, column = 0;     // of the largest heat map value, the first in row-major order
@@ -107,11 +107,11 @@ struct GazePerson {
 };
 
 struct GazeAnswer {
-  int width = 0, height = 0;   // of the upright picture
+  int width = 0, height = 0;  // of the upright picture
   std::vector<GazePerson> people;
-  std::string heads_source;    // "request", "detector" or "request+detector"
-  int heads_found = 0;         // above the threshold, before max_heads
-  std::string empty_reason;    // why `people` is empty, else empty
+  std::string heads_source;  // "request", "detector" or "request+detector"
+  int heads_found = 0;       // above the threshold, before max_heads
+  std::string empty_reason;  // why `people` is empty, else empty
   std::vector<Warning> warnings;
   bool scene_from_cache = false;
   double prepare_ms = 0, detect_ms = 0, wait_ms = 0, encode_ms = 0, decode_ms = 0;
@@ -198,16 +198,16 @@ struct GazeBench {
   struct Stage {
     std::string name;
     double best_ms = 0, median_ms = 0;
-    double gflop = 0;        // multiplications and additions of the stage
+    double gflop = 0;          // multiplications and additions of the stage
     double share_of_peak = 0;  // of peak_gflops, at best_ms
   };
-  std::vector<Stage> stages;     // patch embedding, backbone linear layers, attention, ... , decoder
-  Stage backbone;                // patch embedding to final LayerNorm
+  std::vector<Stage> stages;  // patch embedding, backbone linear layers, attention, ... , decoder
+  Stage backbone;             // patch embedding to final LayerNorm
   Stage model_one_head, model_ten_heads;
-  double peak_gflops = 0;        // measured in this run, same threads, same format
-  std::string output_sha256;     // of the heat maps of one head
+  double peak_gflops = 0;     // measured in this run, same threads, same format
+  std::string output_sha256;  // of the heat maps of one head
   size_t activation_bytes = 0;
-  double load_ms = 0;            // from open files to ready
+  double load_ms = 0;  // from open files to ready
   GazeEngineInfo info;
 };
 Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& options,

@@ -24,11 +24,11 @@ struct GazeDocumentOptions {
   std::string model = "gaze-lle";
   HeatmapFormat heatmap_format = HeatmapFormat::kPng;
   std::string image_sha256;
-  std::string request_id;      // left out when empty
+  std::string request_id;  // left out when empty
   double total_ms = 0;
 };
-// The answer as the JSON text that POST /predict returns and `sightline gaze --json` prints: numbers rounded as the seed
-// does (docs/http-api.md), a point as decimal separator in every locale.
+// The answer as the JSON text that POST /predict returns and `sightline gaze --json` prints: numbers rounded as the
+// seed does (docs/http-api.md), a point as decimal separator in every locale.
 std::string GazeDocument(const GazeAnswer& answer, const DecodedImage& picture, const GazeEngineInfo& info,
                          const GazeDocumentOptions& options);
 // {"error": {"code", "message", "param", "request_id"}}, and "detail" beside it for the seed's route.
@@ -40,13 +40,13 @@ Result<std::vector<std::byte>> DecodeImageText(std::string_view text);
 
 struct GazeServerOptions {
   std::string host = "127.0.0.1";
-  std::optional<int> port;          // none: 20000 or the next free one; 0: any
+  std::optional<int> port;  // none: 20000 or the next free one; 0: any
   GazeWeightsOptions weights;
   GazeEngineOptions engine;
   std::string model = "gaze-lle";
-  int max_heads = 10;               // boxes in a request, and heads the detector may add
+  int max_heads = 10;  // boxes in a request, and heads the detector may add
   double head_threshold = 0.5;
-  DecodeOptions images;             // pixel and side limits; reference images
+  DecodeOptions images;  // pixel and side limits; reference images
   size_t max_body_bytes = 32u << 20;
   std::chrono::milliseconds request_deadline{120'000};
   std::chrono::milliseconds drain{30'000};  // SIGTERM to exit at most

@@ -31,9 +31,9 @@ class Checkpoint {
   // From memory that outlives the Checkpoint; `name` stands for the path in messages.
   static Result<Checkpoint> FromBytes(std::span<const std::byte> bytes, std::string name);
 
-  const std::vector<std::string>& names() const;  // in file order
+  const std::vector<std::string>& names() const;        // in file order
   const TensorView* Find(std::string_view name) const;  // null when absent
-  const std::string& source() const;                // path or name
+  const std::string& source() const;                    // path or name
   // What tells this file from another without reading it all: path, size and time of change; for memory, its SHA-256.
   std::string identity() const;
   std::span<const std::byte> bytes() const;  // the whole file
@@ -49,8 +49,8 @@ struct TensorSpec {
   Shape shape;
 };
 // Fails with kCorruptWeights unless `checkpoint` holds exactly these tensors with these shapes in a floating-point
-// type, up to the names in `optional` (which may be absent) . The message names the file and both sides, and lists up to
-// three more faults: "x.pth: norm.bias has shape [3], expected [768]; missing: ...; unexpected: ...".
+// type, up to the names in `optional` (which may be absent) . The message names the file and both sides, and lists up
+// to three more faults: "x.pth: norm.bias has shape [3], expected [768]; missing: ...; unexpected: ...".
 Status CheckTensors(const Checkpoint& checkpoint, std::span<const TensorSpec> specs,
                     std::span<const std::string> optional = {});
 

@@ -1,0 +1,75 @@
+// Private: how the right-hand matrix of a product lies in memory. Weights, keys and values share one arrangement, so one
+// inner loop reads all three:
+//
+//   The matrix has `depth` rows (summed over) and `columns`. Columns are grouped into panels of `panel_columns`; the last
+//   panel is as narrow as whole vectors allow. Inside a panel of width w the element (k, j) is number
+//       (k / pair * w + j) * pair + k % pair
+//   where pair is 2 for bfloat16 (a 32-bit lane holds two consecutive k) and 1 for float32.
+//
+// Included by files of different instruction sets, hence the unnamed namespace (kernels.h).
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/kernels.h"
+
+namespace sightline::cpu {
+namespace {
+
+constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+constexpr int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+struct PanelLayout {
+  int lanes = 0;
+  int panel_columns = 0;
+  int pair = 1;
+  int64_t columns = 0;
+  int64_t depth = 0;
+
+  constexpr int64_t padded_columns() const { return RoundUp(columns, lanes); }
+  constexpr int64_t padded_depth() const { return RoundUp(depth, pair); }
+  constexpr int64_t elements() const { return padded_columns() * padded_depth(); }
+  // For the panel that starts at column `first`.
+  constexpr int64_t offset(int64_t first) const { return first * padded_depth(); }
+  constexpr int64_t width(int64_t first) const { return Smaller(panel_columns, padded_columns() - first); }
+};
+
+// The arrays of Qkv hold one block per (sequence, head), in that order. Queries are rows, as [length, head_size]; keys
+// are the columns of the first product, so [head_size deep, length columns]; values are [length deep, head_size columns].
+struct HeadLayout {
+  PanelLayout keys, values;
+  int64_t query_elements = 0, key_elements = 0, value_elements = 0;
+};
+
+constexpr HeadLayout MakeHeadLayout(int lanes, int panel_columns, int pair, int64_t length, int head_size) {
+  const PanelLayout keys{lanes, panel_columns, pair, length, head_size};
+  const PanelLayout values{lanes, panel_columns, pair, head_size, length};
+  // Whole cache lines per head.
+  return {keys, values, RoundUp(length * head_size, 32), RoundUp(keys.elements(), 32), RoundUp(values.elements(), 32)};
+}
+
+// A sum over more than this many k pauses in memory, so that the part of x being read stays in the second-level cache.
+// Pausing is exact: the running sums are float32 in registers and in memory.
+constexpr int64_t kDepthBlock = 1024;
+
+// Floats of scratch for a MatmulTask.
+constexpr int64_t ProductElements(int64_t rows, int64_t columns, int panel_columns) {
+  return RoundUp(rows, kTileRows) * RoundUp(columns, panel_columns);
+}
+
+// Distance between two rows of scores. Never a multiple of 4096 bytes, which would put all rows of a tile in one set of
+// the first-level cache.
+constexpr int64_t ScoreStride(int64_t length) {
+  const int64_t stride = RoundUp(length, 64);
+  return stride % 1024 == 0 ? stride + 16 : stride;
+}
+
+// Query rows handled together, so that keys and values are read from the nearest cache.
+constexpr int64_t kQueryBlock = 24;
+
+constexpr int64_t AttentionScratchElements(int64_t length, int panel_columns) {
+  return kQueryBlock * (ScoreStride(length) + panel_columns + 1);
+}
+
+}  // namespace
+}  // namespace sightline::cpu

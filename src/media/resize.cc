@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "media/media.h"
+
+namespace sightline {
+namespace {
+
+// A triangle filter along one axis: output i is the weighted sum of the inputs [first, first + count), with the weights
+// from `weights[begin]` on.
+template <typename Weight>
+struct Axis {
+  struct Window {
+    int first;
+    int count;
+    size_t begin;
+  };
+  std::vector<Window> windows;
+  std::vector<Weight> weights;
+
+  int size() const { return static_cast<int>(windows.size()); }
+  std::span<const Weight> WeightsOf(const Window& window) const {
+    return std::span(weights).subspan(window.begin, static_cast<size_t>(window.count));
+  }
+};
+
+template <typename Real>
+Real Triangle(Real x) {
+  x = std::abs(x);
+  return x < 1 ? 1 - x : 0;
+}
+
+// ATen/native/cpu/UpSampleKernel.cpp, HelperInterpLinear with antialias. Every float and double below is as it is
+// there: the rounding of `center` and of the weights is part of the result.
+Axis<float> TorchAxis(int from, int to) {
+  const float scale = static_cast<float>(from) / static_cast<float>(to);
+  const float support = scale >= 1 ? scale : 1.0F;
+  const float inverse = scale >= 1 ? static_cast<float>(1.0 / scale) : 1.0F;
+  Axis<float> axis;
+  for (int i = 0; i < to; ++i) {
+    const auto center = static_cast<float>(scale * (i + 0.5));
+    const int first = std::max(static_cast<int>(center - support + 0.5), 0);
+    const int count = std::min(static_cast<int>(center + support + 0.5), from) - first;
+    axis.windows.push_back({first, count, axis.weights.size()});
+    float total = 0;
+    for (int j = 0; j < count; ++j) {
+      const float distance = static_cast<float>(j + first) - center;
+      axis.weights.push_back(Triangle(static_cast<float>((distance + 0.5) * inverse)));
+      total += axis.weights.back();
+    }
+    for (float& weight : std::span(axis.weights).last(static_cast<size_t>(count))) weight /= total;
+  }
+  return axis;
+}
+
+// Pillow src/libImaging/Resample.c: weights in double, then fixed point with 22 bits.
+constexpr int kPillowBits = 22;
+
+Axis<int32_t> PillowAxis(int from, int to) {
+  const double scale = static_cast<double>(from) / to;
+  const double support = std::max(scale, 1.0);
+  Axis<int32_t> axis;
+  std::vector<double> exact;
+  for (int i = 0; i < to; ++i) {
+    const double center = (i + 0.5) * scale;
+    const int first = std::max(static_cast<int>(center - support + 0.5), 0);
+    const int count = std::min(static_cast<int>(center + support + 0.5), from) - first;
+    axis.windows.push_back({first, count, axis.weights.size()});
+    exact.clear();
+    double total = 0;
+    for (int j = 0; j < count; ++j) {
+      exact.push_back(Triangle((j + first - center + 0.5) * (1.0 / support)));
+      total += exact.back();
+    }
+    for (double weight : exact) {
+      axis.weights.push_back(static_cast<int32_t>(0.5 + weight / total * (1 << kPillowBits)));
+    }
+  }
+  return axis;
+}
+
+uint8_t PillowClip(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPillowBits, 0, 255)); }
+
+// Calls horizontal(y, row) once for every input row in order, and vertical(i, rows) for every output row i with the
+// rows its window covers. Only the rows of one window are kept.
+template <typename Sample, typename Weight, typename Horizontal, typename Vertical>
+void ResizeRows(const Axis<Weight>& axis, size_t samples_per_row, Horizontal horizontal, Vertical vertical) {
+  int kept = 0;
+  for (const auto& window : axis.windows) kept = std::max(kept, window.count);
+  std::vector<Sample> ring(static_cast<size_t>(kept) * samples_per_row);
+  const auto row_of = [&](int y) { return ring.data() + static_cast<size_t>(y % kept) * samples_per_row; };
+
+  int done = 0;
+  std::vector<const Sample*> rows;
+  for (int i = 0; i < axis.size(); ++i) {
+    const auto& window = axis.windows[static_cast<size_t>(i)];
+    for (; done < window.first + window.count; ++done) horizontal(done, row_of(done));
+    rows.clear();
+    for (int j = 0; j < window.count; ++j) rows.push_back(row_of(window.first + j));
+    vertical(i, rows);
+  }
+}
+
+void CheckImage(const Image& image) {
+  SIGHTLINE_CHECK(image.width > 0 && image.height > 0);
+  SIGHTLINE_CHECK(image.rgb.size() == static_cast<size_t>(image.width) * static_cast<size_t>(image.height) * 3);
+}
+
+const uint8_t* RowOf(const Image& image, int y) {
+  return image.rgb.data() + static_cast<size_t>(y) * static_cast<size_t>(image.width) * 3;
+}
+
+// torchvision ToTensor and Normalize: value / 255, minus mean, over deviation, each rounded to float.
+struct Normalization {
+  std::array<std::array<float, 256>, 3> table;
+
+  Normalization() {
+    constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
+    constexpr std::array<float, 3> kDeviation = {0.229F, 0.224F, 0.225F};
+    for (size_t c = 0; c < 3; ++c) {
+      for (size_t v = 0; v < 256; ++v) table[c][v] = (static_cast<float>(v) / 255.0F - kMean[c]) / kDeviation[c];
+    }
+  }
+};
+const Normalization& ImageNet() {
+  static const Normalization normalization;
+  return normalization;
+}
+
+// Four floats a pixel instead of three, so that one pixel is one vector register.
+void NormalizeRow(const uint8_t* rgb, int width, float* rgbx) {
+  const auto& table = ImageNet().table;
+  for (int x = 0; x < width; ++x) {
+    for (size_t c = 0; c < 3; ++c) rgbx[4 * x + static_cast<int>(c)] = table[c][rgb[3 * x + static_cast<int>(c)]];
+  }
+}
+
+// `planes` is [3, axis.size()].
+void ShrinkRow(const Axis<float>& axis, const float* rgbx, float* planes) {
+  const int size = axis.size();
+  for (int x = 0; x < size; ++x) {
+    const auto& window = axis.windows[static_cast<size_t>(x)];
+    const float* weights = axis.weights.data() + window.begin;
+    const float* pixel = rgbx + 4 * window.first;
+    std::array<float, 4> sum = {};
+    for (int j = 0; j < window.count; ++j, pixel += 4) {
+      for (size_t c = 0; c < 4; ++c) sum[c] += pixel[c] * weights[j];
+    }
+    planes[x] = sum[0];
+    planes[size + x] = sum[1];
+    planes[2 * size + x] = sum[2];
+  }
+}
+
+void ShrinkRow(const Axis<int32_t>& axis, const uint8_t* rgb, uint8_t* out) {
+  for (const auto& window : axis.windows) {
+    const int32_t* weights = axis.weights.data() + window.begin;
+    const uint8_t* pixel = rgb + 3 * window.first;
+    std::array<int32_t, 3> sum = {1 << (kPillowBits - 1), 1 << (kPillowBits - 1), 1 << (kPillowBits - 1)};
+    for (int j = 0; j < window.count; ++j, pixel += 3) {
+      for (size_t c = 0; c < 3; ++c) sum[c] += pixel[c] * weights[j];
+    }
+    for (int32_t value : sum) *out++ = PillowClip(value);
+  }
+}
+
+}  // namespace
+
+std::vector<float> ResizeUpstream(const Image& image, int size) {
+  CheckImage(image);
+  SIGHTLINE_CHECK(size > 0);
+  const Axis<float> columns = TorchAxis(image.width, size);
+  const Axis<float> rows = TorchAxis(image.height, size);
+  const auto side = static_cast<size_t>(size);
+  std::vector<float> rgbx(static_cast<size_t>(image.width) * 4);
+  std::vector<float> out(3 * side * side);
+
+  const auto horizontal = [&](int y, float* planes) {
+    NormalizeRow(RowOf(image, y), image.width, rgbx.data());
+    ShrinkRow(columns, rgbx.data(), planes);
+  };
+  const auto vertical = [&](int i, std::span<const float* const> window) {
+    const auto weights = rows.WeightsOf(rows.windows[static_cast<size_t>(i)]);
+    for (size_t c = 0; c < 3; ++c) {
+      float* line = out.data() + (c * side + static_cast<size_t>(i)) * side;
+      for (size_t j = 0; j < window.size(); ++j) {
+        const float* row = window[j] + c * side;
+        const float weight = weights[j];
+        for (size_t x = 0; x < side; ++x) line[x] += row[x] * weight;
+      }
+    }
+  };
+  ResizeRows<float>(rows, 3 * side, horizontal, vertical);
+  return out;
+}
+
+Image ResizePillowBilinear(const Image& image, int width, int height) {
+  CheckImage(image);
+  SIGHTLINE_CHECK(width > 0 && height > 0);
+  const Axis<int32_t> columns = PillowAxis(image.width, width);
+  const Axis<int32_t> rows = PillowAxis(image.height, height);
+  const size_t stride = static_cast<size_t>(width) * 3;
+  Image out{width, height, std::vector<uint8_t>(stride * static_cast<size_t>(height))};
+  std::vector<int32_t> sums(stride);
+
+  const auto horizontal = [&](int y, uint8_t* row) { ShrinkRow(columns, RowOf(image, y), row); };
+  const auto vertical = [&](int i, std::span<const uint8_t* const> window) {
+    const auto weights = rows.WeightsOf(rows.windows[static_cast<size_t>(i)]);
+    std::fill(sums.begin(), sums.end(), 1 << (kPillowBits - 1));
+    for (size_t j = 0; j < window.size(); ++j) {
+      const uint8_t* row = window[j];
+      const int32_t weight = weights[j];
+      for (size_t x = 0; x < stride; ++x) sums[x] += row[x] * weight;
+    }
+    uint8_t* line = out.rgb.data() + static_cast<size_t>(i) * stride;
+    std::transform(sums.begin(), sums.end(), line, PillowClip);
+  };
+  ResizeRows<uint8_t>(rows, stride, horizontal, vertical);
+  return out;
+}
+
+std::vector<float> ResizePort(const Image& image, int size) {
+  const Image small = ResizePillowBilinear(image, size, size);
+  const auto& table = ImageNet().table;
+  const size_t pixels = small.rgb.size() / 3;
+  std::vector<float> out(3 * pixels);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = 0; i < pixels; ++i) out[c * pixels + i] = table[c][small.rgb[3 * i + c]];
+  }
+  return out;
+}
+
+std::vector<float> EnlargeBilinear(std::span<const float> values, int from_width, int from_height, int width,
+                                   int height) {
+  SIGHTLINE_CHECK(from_width > 0 && from_height > 0 && width > 0 && height > 0);
+  SIGHTLINE_CHECK(values.size() == static_cast<size_t>(from_width) * static_cast<size_t>(from_height));
+  struct Tap {
+    size_t low, high;
+    float fraction;
+  };
+  const auto taps_of = [](int from, int to) {
+    std::vector<Tap> taps;
+    for (int i = 0; i < to; ++i) {
+      const float center = std::clamp((static_cast<float>(i) + 0.5F) * static_cast<float>(from) / static_cast<float>(to) - 0.5F,
+                                      0.0F, static_cast<float>(from - 1));
+      const auto low = static_cast<size_t>(center);
+      taps.push_back({low, std::min(low + 1, static_cast<size_t>(from) - 1), center - static_cast<float>(low)});
+    }
+    return taps;
+  };
+  const std::vector<Tap> columns = taps_of(from_width, width);
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(width) * static_cast<size_t>(height));
+  for (const Tap& row : taps_of(from_height, height)) {
+    const float* above = values.data() + row.low * static_cast<size_t>(from_width);
+    const float* below = values.data() + row.high * static_cast<size_t>(from_width);
+    for (const Tap& column : columns) {
+      const float top = Between(above[column.low], above[column.high], column.fraction);
+      const float bottom = Between(below[column.low], below[column.high], column.fraction);
+      out.push_back(Between(top, bottom, row.fraction));
+    }
+  }
+  return out;
+}
+
+}  // namespace sightline
