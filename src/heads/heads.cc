@@ -12,7 +12,7 @@
 namespace sightline {
 namespace {
 
-// No face is found below about 10 pixels, and stretching a thin strip to the network's smallest input invents some.
+// The network finds no face of fewer than about 10 pixels.
 constexpr int kSmallestSide = 8;
 constexpr double kOverlapLimit = 0.3;  // IoU, as in the reference
 
