@@ -47,7 +47,8 @@ Status CheckHost(const HttpRequest& request, bool is_http_1_0) {
   if (hosts.size() > 1) return Refuse("the request has " + std::to_string(hosts.size()) + " Host fields, expected one");
   if (hosts.empty()) return is_http_1_0 ? Status{} : Refuse("the request has no Host field");
   const auto allowed = [](char c) {
-    return IsAlphanumeric(c) || (c != '\0' && std::string_view("-._~%!$&'()*+,;=:[]").find(c) != std::string_view::npos);
+    return IsAlphanumeric(c) ||
+           (c != '\0' && std::string_view("-._~%!$&'()*+,;=:[]").find(c) != std::string_view::npos);
   };
   if (!std::all_of(hosts[0].begin(), hosts[0].end(), allowed)) return Refuse("the Host field is not a host and port");
   return {};
@@ -90,7 +91,8 @@ std::string_view WithoutAuthority(std::string_view target) {
 }  // namespace
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return LowerCase(x) == LowerCase(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return LowerCase(x) == LowerCase(y); });
 }
 
 std::string_view HttpRequest::Header(std::string_view name) const {
@@ -115,7 +117,9 @@ Status CheckHeadBytes(std::string_view head) {
   bool request_line = true;
   while (!head.empty()) {
     const size_t line_end = head.find('\n');
-    if (line_end == 0 || head[line_end - 1] != '\r') return Refuse("the request head has a line feed without a CR");
+    if (line_end == std::string_view::npos || line_end == 0 || head[line_end - 1] != '\r') {
+      return Refuse("the request head has a line feed without a CR");
+    }
     const std::string_view line = head.substr(0, line_end - 1);
     head.remove_prefix(line_end + 1);
     if (line.empty()) continue;

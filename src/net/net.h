@@ -66,7 +66,7 @@ struct HttpCallbacks {
   std::function<HttpResponse(const Error& error, const HttpRequest& request)> format_error;
   // Called as soon as the head is read: an Error here refuses the request before its body is read.
   std::function<Status(HttpRequest& head)> admission;
-  // Called once for every answer, after it was sent or could not be.
+  // Called once for every answer, after it was sent or could not be; the body has been given away by then.
   std::function<void(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer)> observer;
 };
 
