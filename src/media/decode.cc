@@ -36,22 +36,14 @@ std::string_view LooksLike(std::span<const std::byte> file) {
     std::string_view name;
   };
   static constexpr Signature kSignatures[] = {
-      {0, "GIF8", "a GIF picture"},
-      {0, "BM", "a BMP picture"},
-      {0, {"II*\0", 4}, "a TIFF picture"},
-      {0, {"MM\0*", 4}, "a TIFF picture"},
-      {4, "ftypavi", "an AVIF picture"},
-      {4, "ftyphe", "a HEIC picture"},
-      {4, "ftypmif1", "a HEIC picture"},
-      {4, "ftyp", "an MP4 video"},
-      {0, {"\0\0\1\0", 4}, "an ICO picture"},
-      {0, "\xff\x0a", "a JPEG XL picture"},
-      {4, "JXL \r\n", "a JPEG XL picture"},
-      {4, "jP  \r\n", "a JPEG 2000 picture"},
-      {0, "8BPS", "a Photoshop picture"},
-      {0, "%PDF", "a PDF document"},
-      {0, "PK\3\4", "a ZIP archive"},
-      {0, "\x1f\x8b", "a gzip archive"},
+      {0, "GIF8", "a GIF picture"},           {0, "BM", "a BMP picture"},
+      {0, {"II*\0", 4}, "a TIFF picture"},    {0, {"MM\0*", 4}, "a TIFF picture"},
+      {4, "ftypavi", "an AVIF picture"},      {4, "ftyphe", "a HEIC picture"},
+      {4, "ftypmif1", "a HEIC picture"},      {4, "ftyp", "an MP4 video"},
+      {0, {"\0\0\1\0", 4}, "an ICO picture"}, {0, "\xff\x0a", "a JPEG XL picture"},
+      {4, "JXL \r\n", "a JPEG XL picture"},   {4, "jP  \r\n", "a JPEG 2000 picture"},
+      {0, "8BPS", "a Photoshop picture"},     {0, "%PDF", "a PDF document"},
+      {0, "PK\3\4", "a ZIP archive"},         {0, "\x1f\x8b", "a gzip archive"},
   };
   for (const Signature& signature : kSignatures) {
     if (HasAt(file, signature.offset, signature.bytes)) return signature.name;
@@ -78,8 +70,8 @@ Result<DecodedImage> DecodeAsStored(std::span<const std::byte> file, const Decod
 
 void TurnUpright(DecodedImage& decoded, bool reference) {
   if (decoded.exif_orientation == 1) return;
-  const std::string orientation = "exif_orientation: the file says orientation " +
-                                  std::to_string(decoded.exif_orientation);
+  const std::string orientation =
+      "exif_orientation: the file says orientation " + std::to_string(decoded.exif_orientation);
   if (reference) {
     decoded.warnings.push_back(orientation + ", which the reference programs ignore");
     return;
@@ -104,7 +96,7 @@ Status CheckSize(int64_t width, int64_t height, const DecodeOptions& options) {
 Image OnWhite(int width, int height, std::vector<uint8_t> rgba, bool* transparent) {
   *transparent = false;
   uint8_t* out = rgba.data();
-  for (const uint8_t *in = rgba.data(), *end = in + rgba.size(); in != end; in += 4) {
+  for (const uint8_t* in = rgba.data(), *end = in + rgba.size(); in != end; in += 4) {
     const int alpha = in[3];
     *transparent |= alpha != 255;
     for (int c = 0; c < 3; ++c) *out++ = static_cast<uint8_t>((in[c] * alpha + 255 * (255 - alpha) + 127) / 255);

@@ -109,7 +109,8 @@ bool JpegReader::ReadHeader() {
   info_.progress = &progress_;
   jpeg_save_markers(&info_, kExifMarker, kWholeSegment);
   jpeg_read_header(&info_, TRUE);
-  for (jpeg_saved_marker_ptr marker = info_.marker_list; marker != nullptr && orientation_ == 1; marker = marker->next) {
+  for (jpeg_saved_marker_ptr marker = info_.marker_list; marker != nullptr && orientation_ == 1;
+       marker = marker->next) {
     orientation_ = ExifOrientation(std::as_bytes(std::span(marker->data, marker->data_length)));
   }
   if (info_.num_components == 2 || info_.num_components > 4) {
@@ -140,10 +141,12 @@ Error JpegReader::error() const {
       return {Code::kImageTruncated, "the JPEG file ends before its picture is complete", {}};
     case kTooManyScans:
       return {Code::kImageUndecodable,
-              "the JPEG has more than " + std::to_string(kMaxScans) + " scans, real pictures have about ten", {}};
+              "the JPEG has more than " + std::to_string(kMaxScans) + " scans, real pictures have about ten",
+              {}};
     case kComponents:
       return {Code::kImageUndecodable,
-              "the JPEG has " + std::to_string(info_.num_components) + " colour components, expected 1, 3 or 4", {}};
+              "the JPEG has " + std::to_string(info_.num_components) + " colour components, expected 1, 3 or 4",
+              {}};
     case JERR_IMAGE_TOO_BIG:
       return {Code::kImageTooLarge,
               "the JPEG is " + std::to_string(width()) + " x " + std::to_string(height()) +
@@ -153,10 +156,12 @@ Error JpegReader::error() const {
       return {Code::kImageUndecodable, "the JPEG's header says a width, height or component count of 0", {}};
     case JERR_BAD_PRECISION:
       return {Code::kImageUndecodable,
-              "the JPEG has " + std::to_string(info_.data_precision) + " bits a sample, expected 8", {}};
+              "the JPEG has " + std::to_string(info_.data_precision) + " bits a sample, expected 8",
+              {}};
     case JERR_SOF_UNSUPPORTED:
       return {Code::kImageUndecodable,
-              "the JPEG is lossless or hierarchical, expected baseline, extended or progressive", {}};
+              "the JPEG is lossless or hierarchical, expected baseline, extended or progressive",
+              {}};
     case JERR_OUT_OF_MEMORY:
       return {Code::kOutOfMemory, "there is not enough memory to decode the JPEG", {}};
     default:

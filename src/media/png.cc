@@ -21,6 +21,8 @@ class PixelChunks {
 
   int exif_orientation() const { return exif_orientation_; }
   uint64_t compressed_bytes() const { return compressed_bytes_; }
+  // The file ends inside a chunk of pixels.
+  bool pixels_cut() const { return pixels_cut_; }
   // Reads from the start again.
   void Attach(spng_ctx* context);
 
@@ -32,6 +34,7 @@ class PixelChunks {
   size_t piece_ = 0, offset_ = 0;
   int exif_orientation_ = 1;
   uint64_t compressed_bytes_ = 0;
+  bool pixels_cut_ = false;
 };
 
 uint32_t BigEndian32(std::span<const std::byte> bytes) {
@@ -50,9 +53,11 @@ PixelChunks::PixelChunks(std::span<const std::byte> file) {
       pieces_.push_back(file);
       return;
     }
-    const auto chunk = file.first(std::min<size_t>(file.size(), kHead + BigEndian32(file) + kCrc));
+    const size_t length = kHead + BigEndian32(file) + kCrc;
+    const auto chunk = file.first(std::min(file.size(), length));
     const std::string_view type(reinterpret_cast<const char*>(chunk.data()) + 4, 4);
     Add(chunk, type);
+    if (type == "IDAT") pixels_cut_ = length > file.size();
     if (type == "IEND") return;
     file = file.subspan(chunk.size());
   }
@@ -143,17 +148,21 @@ Result<DecodedImage> DecodePng(std::span<const std::byte> file, const DecodeOpti
 
   const bool alpha = HasAlpha(context.get(), header) && !options.reference;
   std::vector<uint8_t> pixels(size_t{header.width} * header.height * (alpha ? 4 : 3));
-  const int code = spng_decode_image(context.get(), pixels.data(), pixels.size(), alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8,
-                                     alpha ? SPNG_DECODE_TRNS : 0);
+  int code = spng_decode_image(context.get(), pixels.data(), pixels.size(), alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8,
+                               alpha ? SPNG_DECODE_TRNS : 0);
   if (code != SPNG_OK) return tl::make_unexpected(PngError(code));
+  // The checksum behind the last pixels is read only with what follows them. A missing end chunk does no harm.
+  code = spng_decode_chunks(context.get());
+  const bool no_end = code == SPNG_IO_EOF && !chunks.pixels_cut();
+  if (code != SPNG_OK && !no_end) return tl::make_unexpected(PngError(code));
 
   DecodedImage decoded;
   decoded.format = "png";
   decoded.exif_orientation = chunks.exif_orientation();
   const auto width = static_cast<int>(header.width), height = static_cast<int>(header.height);
   bool transparent = false;
-  decoded.image = alpha ? OnWhite(width, height, std::move(pixels), &transparent)
-                        : Image{width, height, std::move(pixels)};
+  decoded.image =
+      alpha ? OnWhite(width, height, std::move(pixels), &transparent) : Image{width, height, std::move(pixels)};
   if (transparent) decoded.warnings.emplace_back("alpha: the transparent parts of the picture were put on white");
   return decoded;
 }

@@ -102,6 +102,8 @@ void ResizeRows(const Axis<Weight>& axis, size_t samples_per_row, Horizontal hor
   }
 }
 
+float Between(float a, float b, float fraction) { return a + (b - a) * fraction; }
+
 void CheckImage(const Image& image) {
   SIGHTLINE_CHECK(image.width > 0 && image.height > 0);
   SIGHTLINE_CHECK(image.rgb.size() == static_cast<size_t>(image.width) * static_cast<size_t>(image.height) * 3);
@@ -242,8 +244,9 @@ std::vector<float> EnlargeBilinear(std::span<const float> values, int from_width
   const auto taps_of = [](int from, int to) {
     std::vector<Tap> taps;
     for (int i = 0; i < to; ++i) {
-      const float center = std::clamp((static_cast<float>(i) + 0.5F) * static_cast<float>(from) / static_cast<float>(to) - 0.5F,
-                                      0.0F, static_cast<float>(from - 1));
+      const float center =
+          std::clamp((static_cast<float>(i) + 0.5F) * static_cast<float>(from) / static_cast<float>(to) - 0.5F, 0.0F,
+                     static_cast<float>(from - 1));
       const auto low = static_cast<size_t>(center);
       taps.push_back({low, std::min(low + 1, static_cast<size_t>(from) - 1), center - static_cast<float>(low)});
     }

@@ -52,8 +52,8 @@ Result<DecodedImage> DecodeFirstFrame(WebPDemuxer* demuxer, const WebPIterator& 
   decoded.format = "webp";
   decoded.exif_orientation = OrientationOf(demuxer);
   bool transparent = false;
-  decoded.image = alpha ? OnWhite(width, height, std::move(canvas), &transparent)
-                        : Image{width, height, std::move(canvas)};
+  decoded.image =
+      alpha ? OnWhite(width, height, std::move(canvas), &transparent) : Image{width, height, std::move(canvas)};
   if (transparent) decoded.warnings.emplace_back("alpha: the transparent parts of the picture were put on white");
   if (frame.num_frames > 1) {
     decoded.warnings.push_back("animated: the file has " + std::to_string(frame.num_frames) +
