@@ -1,0 +1,102 @@
+// Private: softmax(q k^T) v for a block of queries of one head. All scores of a query are kept, so the largest one and the
+// sum are found in one pass each and nothing is rescaled.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/matmul.inl.h"
+
+namespace sightline::cpu {
+namespace {
+
+template <class Isa>
+float LargestOf(const float* values, int64_t count) {
+  using Vec = typename Isa::Vec;
+  constexpr int kLanes = Isa::kLanes;
+  constexpr float kLowest = -3.4028235e38f;
+  Vec even = Isa::Set(kLowest), odd = even;
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    even = Isa::Max(even, Load<Isa>(values + i));
+    odd = Isa::Max(odd, Load<Isa>(values + i + kLanes));
+  }
+  for (; i < count; i += kLanes) {
+    Vec v = Load<Isa>(values + i);
+    if (i + kLanes > count) v = KeepFirst<Isa>(v, count - i, kLowest);
+    even = Isa::Max(even, v);
+  }
+  return Largest<Isa>(Isa::Max(even, odd));
+}
+
+// Turns `count` scores into 2^(score - largest), in operand format and in place, and returns their sum. Memory up to the
+// next whole vector is written.
+template <class Operand>
+float Exponentiate(float* scores, int64_t count) {
+  using Isa = typename Operand::Isa;
+  using Vec = typename Isa::Vec;
+  constexpr int kLanes = Isa::kLanes;
+  const Vec largest = Isa::Set(LargestOf<Isa>(scores, count));
+  auto* weights = reinterpret_cast<typename Operand::Element*>(scores);  // never wider than the scores read so far
+  Vec even = Isa::Set(0.0f), odd = even;
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    const Vec a = Exp2<Isa>(Load<Isa>(scores + i) - largest);
+    const Vec b = Exp2<Isa>(Load<Isa>(scores + i + kLanes) - largest);
+    even += a;
+    odd += b;
+    Operand::Put(a, weights + i);
+    Operand::Put(b, weights + i + kLanes);
+  }
+  for (; i < count; i += kLanes) {
+    Vec a = Exp2<Isa>(Load<Isa>(scores + i) - largest);
+    if (i + kLanes > count) a = KeepFirst<Isa>(a, count - i, 0.0f);
+    even += a;
+    Operand::Put(a, weights + i);
+  }
+  return Sum<Isa>(even + odd);
+}
+
+// Product: F32Product or PairProduct, by the storage of queries, keys and values.
+template <class Product>
+void Attention(const AttentionTask& task) {
+  using Isa = typename Product::Isa;
+  using Operand = typename Product::Operand;
+  using Element = typename Operand::Element;
+  constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
+  const HeadArrays& arrays = task.arrays;
+  const int64_t length = arrays.length, size = arrays.head_size, rows = task.row_end - task.row_begin;
+  const HeadLayout layout = MakeHeadLayout(Isa::kLanes, kPanelColumns, Operand::kPair, length, arrays.head_size);
+  const int64_t index = task.sequence * arrays.heads + task.head;
+  const auto* queries = static_cast<const Element*>(arrays.queries) + index * layout.query_elements;
+  const auto* keys = static_cast<const Element*>(arrays.keys) + index * layout.key_elements;
+  const auto* values = static_cast<const Element*>(arrays.values) + index * layout.value_elements;
+
+  const int64_t stride = ScoreStride(length);
+  float* scores = task.scores;                       // [kQueryBlock, stride]
+  float* product = scores + kQueryBlock * stride;    // [kQueryBlock, kPanelColumns]
+  float* scale = product + kQueryBlock * kPanelColumns;  // [kQueryBlock]
+
+  for (int64_t key = 0; key < length; key += kPanelColumns) {
+    MultiplyPanel<Product>(queries + task.row_begin * size, size, rows, keys + layout.keys.offset(key),
+                           layout.keys.width(key), size, false, scores + key, stride);
+  }
+  for (int64_t i = 0; i < rows; ++i) scale[i] = 1.0f / Exponentiate<Operand>(scores + i * stride, length);
+
+  const auto* weights = reinterpret_cast<const Element*>(scores);
+  const int64_t weight_stride = stride * static_cast<int64_t>(sizeof(float) / sizeof(Element));
+  const int64_t y_stride = arrays.heads * size;
+  Element* y = static_cast<Element*>(task.y) + (task.sequence * length + task.row_begin) * y_stride + task.head * size;
+  for (int64_t channel = 0; channel < size; channel += kPanelColumns) {
+    const int64_t width = layout.values.width(channel);
+    MultiplyPanel<Product>(weights, weight_stride, rows, values + layout.values.offset(channel), width, length, false,
+                           product, kPanelColumns);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < width; j += Isa::kLanes) {
+        Operand::Put(Load<Isa>(product + i * kPanelColumns + j) * Isa::Set(scale[i]), y + i * y_stride + channel + j);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sightline::cpu

@@ -1,0 +1,58 @@
+// Private: the CPU backend over a table of kernels. Splits each operation into tasks for its team of threads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/memory_pool.h"
+
+namespace sightline::cpu {
+
+class CpuBackend : public Backend {
+ public:
+  // `kernels` must live as long as the backend and run on this processor.
+  CpuBackend(const CpuKernels& kernels, std::string isa, int threads);
+
+  std::string name() const override;
+  std::string isa() const override { return isa_; }
+  int threads() const override { return team_.size(); }
+  Precision preferred_precision() const override;
+  size_t allocated_bytes() const override { return pool_.allocated_bytes(); }
+
+  std::string PackedLayout(Precision precision) const override;
+  size_t PackedBytes(Precision precision, int64_t outputs, int64_t inputs) const override;
+  void Pack(Precision precision, std::span<const float> weight, int64_t outputs, int64_t inputs,
+            std::span<std::byte> packed) const override;
+
+ private:
+  struct MatmulPlan;
+
+  std::shared_ptr<DeviceBlock> Allocate(size_t bytes) override { return pool_.Take(bytes); }
+  Storage DoOperandStorage(Precision precision) const override;
+  void DoUpload(std::span<const float> values, const Rows& to) override;
+  void DoDownload(const Rows& from, std::span<float> values) override;
+  void DoCopyRows(const Rows& from, const Rows& to) override;
+  void DoLinear(const Rows& x, const WeightMatrix& w, const LinearOptions& options, const Rows& y) override;
+  void DoLayerNorm(const Rows& x, WeightVector gain, WeightVector bias, float epsilon, const Rows& y) override;
+  ProjectedHeads DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias, const AttentionShape& shape) override;
+  void DoAttention(const ProjectedHeads& projected, const Rows& y) override;
+
+  const FormatKernels& FormatOf(Precision precision) const;
+  // x itself, or x rounded to the operand storage of `precision`.
+  Rows AsOperand(const Rows& x, Precision precision);
+  // Runs the product x * w^T in tasks; rows of one task stay within a group of `group_rows`.
+  void RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_rows, FunctionRef<void(const MatmulTask&)> run);
+  // Scratch of at least `floats` for every member of the team.
+  void ReserveScratch(int64_t floats);
+  float* ScratchOf(int member) const;
+
+  const CpuKernels& kernels_;
+  const std::string isa_;
+  ThreadTeam team_;
+  MemoryPool pool_;
+  std::vector<std::shared_ptr<DeviceBlock>> scratch_;
+};
+
+}  // namespace sightline::cpu

@@ -1,0 +1,15 @@
+// Compiled for AVX-512 with BF16 (module.cmake).
+#include <immintrin.h>
+
+#include "backend/cpu/vector_avx512.inl.h"
+
+#include "backend/cpu/kernels.inl.h"
+
+namespace sightline::cpu {
+
+const CpuKernels& Avx512BF16Kernels() {
+  static constexpr CpuKernels kKernels = MakeKernels<Avx512BF16>(kBF16Kernels<Avx512BF16>);
+  return kKernels;
+}
+
+}  // namespace sightline::cpu

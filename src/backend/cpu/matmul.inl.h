@@ -1,0 +1,223 @@
+// Private: the inner loop of everything. A tile is up to 6 rows of x times one panel, its sums kept in registers over the
+// whole depth; every element is summed in order of k by one chain of multiply-adds, whatever the tile it falls into, so
+// its bits do not depend on the number of rows.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/panels.inl.h"
+#include "backend/cpu/vector_math.inl.h"
+
+namespace sightline::cpu {
+namespace {
+
+// Number formats of the left-hand side ("operands"), and how vectors are stored in them.
+template <class Isa_>
+struct F32Operand {
+  using Isa = Isa_;
+  using Element = float;
+  static constexpr int kPair = 1;
+  static void Put(typename Isa::Vec v, Element* to) { Store<Isa>(v, to); }
+};
+
+template <class Isa_>
+struct BF16Operand {
+  using Isa = Isa_;
+  using Element = uint16_t;
+  static constexpr int kPair = 2;
+  static void Put(typename Isa::Vec v, Element* to) {
+    const typename Isa::Half half = Isa::Narrow(v);
+    __builtin_memcpy(to, &half, sizeof half);
+  }
+};
+
+template <class Isa, int kRows, int kVectors>
+using Sums = typename Isa::Vec[kRows][kVectors];
+
+template <class Isa>
+typename Isa::Bits LoadBits(const uint16_t* from) {
+  typename Isa::Bits bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return bits;
+}
+
+// sums += x[:, k] * row k of the panel.
+template <class Isa, int kRows, int kVectors>
+[[gnu::always_inline]] inline void AddOuterProduct(const float* x, int64_t x_stride,
+                                                   const typename Isa::Vec (&row)[kVectors],
+                                                   Sums<Isa, kRows, kVectors>& sums) {
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+    const typename Isa::Vec a = Isa::Set(x[i * x_stride]);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::MulAdd(a, row[j], sums[i][j]);
+  }
+}
+
+// float32 times float32.
+template <class Isa_>
+struct F32Product {
+  using Isa = Isa_;
+  using Operand = F32Operand<Isa>;
+  using Weight = float;
+  static constexpr int kPair = 1;
+
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void Accumulate(const float* x, int64_t x_stride, const float* panel, int64_t depth,
+                                                Sums<Isa, kRows, kVectors>& sums) {
+    for (int64_t k = 0; k < depth; ++k, panel += kVectors * Isa::kLanes) {
+      typename Isa::Vec row[kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) row[j] = Load<Isa>(panel + j * Isa::kLanes);
+      AddOuterProduct<Isa, kRows, kVectors>(x + k, x_stride, row, sums);
+    }
+  }
+};
+
+// float32 times bfloat16 widened on the way: where the processor has no bfloat16 arithmetic.
+template <class Isa_>
+struct WideningProduct {
+  using Isa = Isa_;
+  using Operand = F32Operand<Isa>;
+  using Weight = uint16_t;
+  static constexpr int kPair = 2;
+
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void Accumulate(const float* x, int64_t x_stride, const uint16_t* panel, int64_t depth,
+                                                Sums<Isa, kRows, kVectors>& sums) {
+    using Vec = typename Isa::Vec;
+    for (int64_t k = 0; k < depth; k += 2, panel += 2 * kVectors * Isa::kLanes) {
+      Vec row[kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) row[j] = (Vec)(LoadBits<Isa>(panel + 2 * j * Isa::kLanes) << 16);
+      AddOuterProduct<Isa, kRows, kVectors>(x + k, x_stride, row, sums);
+      if (k + 1 == depth) return;
+      // Makes the compiler load the pairs again: it has no registers to keep them in.
+      asm("" : "+r"(panel));
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) row[j] = (Vec)(LoadBits<Isa>(panel + 2 * j * Isa::kLanes) & 0xffff0000u);
+      AddOuterProduct<Isa, kRows, kVectors>(x + k + 1, x_stride, row, sums);
+    }
+  }
+};
+
+// bfloat16 times bfloat16, two k in one instruction.
+template <class Isa_>
+struct PairProduct {
+  using Isa = Isa_;
+  using Operand = BF16Operand<Isa>;
+  using Weight = uint16_t;
+  static constexpr int kPair = 2;
+
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void Accumulate(const uint16_t* x, int64_t x_stride, const uint16_t* panel,
+                                                int64_t depth, Sums<Isa, kRows, kVectors>& sums) {
+    for (int64_t k = 0; k < depth - 1; k += 2, panel += 2 * kVectors * Isa::kLanes) {
+      AddDots<kRows, kVectors>(x + k, x_stride, panel, sizeof(uint32_t), sums);
+    }
+    // The other half of the last pair would be the next row of x, and zero times that can be NaN.
+    if (depth % 2 != 0) AddDots<kRows, kVectors>(x + depth - 1, x_stride, panel, sizeof(uint16_t), sums);
+  }
+
+ private:
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void AddDots(const uint16_t* x, int64_t x_stride, const uint16_t* panel,
+                                             int pair_bytes, Sums<Isa, kRows, kVectors>& sums) {
+    typename Isa::Bits row[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) row[j] = LoadBits<Isa>(panel + 2 * j * Isa::kLanes);
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      uint32_t pair = 0;
+      __builtin_memcpy(&pair, x + i * x_stride, pair_bytes);
+      const typename Isa::Bits a = Isa::SetPair(pair);
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::DotPairs(a, row[j], sums[i][j]);
+    }
+  }
+};
+
+// c = x * panel, or c += where `resume`.
+template <class Product, int kRows, int kVectors>
+[[gnu::noinline]] void Tile(const typename Product::Operand::Element* x, int64_t x_stride,
+                            const typename Product::Weight* panel, int64_t depth, bool resume, float* c,
+                            int64_t c_stride) {
+  using Isa = typename Product::Isa;
+  Sums<Isa, kRows, kVectors> sums;
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::Set(0.0f);
+  }
+  Product::template Accumulate<kRows, kVectors>(x, x_stride, panel, depth, sums);
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i, c += c_stride) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      if (resume) sums[i][j] += Load<Isa>(c + j * Isa::kLanes);
+      Store<Isa>(sums[i][j], c + j * Isa::kLanes);
+    }
+  }
+}
+
+template <class Product>
+using TileFunction = void (*)(const typename Product::Operand::Element* x, int64_t x_stride,
+                              const typename Product::Weight* panel, int64_t depth, bool resume, float* c,
+                              int64_t c_stride);
+
+// By rows - 1.
+template <class Product, int kVectors>
+constexpr TileFunction<Product> kTiles[kTileRows] = {
+    Tile<Product, 1, kVectors>, Tile<Product, 2, kVectors>, Tile<Product, 3, kVectors>,
+    Tile<Product, 4, kVectors>, Tile<Product, 5, kVectors>, Tile<Product, 6, kVectors>,
+};
+
+template <class Product>
+const TileFunction<Product>* TilesFor(int64_t columns) {
+  constexpr int kLanes = Product::Isa::kLanes;
+  if constexpr (Product::Isa::kPanelVectors == 4) {
+    if (columns == 4 * kLanes) return kTiles<Product, 4>;
+    if (columns == 3 * kLanes) return kTiles<Product, 3>;
+  }
+  return columns == kLanes ? kTiles<Product, 1> : kTiles<Product, 2>;
+}
+
+// All `rows` of x times one panel (part) of `columns`.
+template <class Product>
+void MultiplyPanel(const typename Product::Operand::Element* x, int64_t x_stride, int64_t rows,
+                   const typename Product::Weight* panel, int64_t columns, int64_t depth, bool resume, float* c,
+                   int64_t c_stride) {
+  const TileFunction<Product>* tiles = TilesFor<Product>(columns);
+  for (int64_t row = 0; row < rows; row += kTileRows) {
+    tiles[Smaller(rows - row, kTileRows) - 1](x + row * x_stride, x_stride, panel, depth, resume, c + row * c_stride,
+                                              c_stride);
+  }
+}
+
+// Computes the task and calls finish(first column, columns, c, c_stride) for every panel, columns rounded up to whole
+// vectors; c has one row per row of the task.
+template <class Product, class Finish>
+void Multiply(const MatmulTask& task, Finish finish) {
+  using Isa = typename Product::Isa;
+  constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
+  const PanelLayout layout{Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth};
+  const auto* x = static_cast<const typename Product::Operand::Element*>(task.x) + task.row_begin * task.depth;
+  const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
+  const int64_t rows = task.row_end - task.row_begin;
+  const bool whole = task.depth <= kDepthBlock;
+  // Nothing has to be kept from panel to panel then: the scratch of one stays in the first-level cache.
+  const int64_t c_stride = whole ? kPanelColumns : RoundUp(task.column_end - task.column_begin, kPanelColumns);
+  for (int64_t k = 0; k < task.depth; k += kDepthBlock) {
+    const int64_t depth = Smaller(kDepthBlock, task.depth - k);
+    for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
+      const int64_t width = layout.width(column);
+      float* c = task.product + (whole ? 0 : column - task.column_begin);
+      MultiplyPanel<Product>(x + k, task.depth, rows, weights + layout.offset(column) + k * width, width, depth, k > 0,
+                             c, c_stride);
+      if (k + depth == task.depth) finish(column, width, c, c_stride);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sightline::cpu
