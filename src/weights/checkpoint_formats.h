@@ -45,6 +45,9 @@ tl::unexpected<Error> Corrupt(std::string_view source, std::string_view what);
 // Text of a file that is not trusted, fit for a message: printable ASCII, at most 80 characters.
 std::string Printable(std::string_view text);
 
+// Strides of a tensor without gaps, last dimension fastest.
+std::vector<int64_t> RowMajorStrides(const Shape& shape);
+
 // Fails when the number of elements overflows, or when they would take unreasonably more bytes than the file they come
 // from has (repeated elements, stride 0), so that nobody allocates it.
 Status CheckElementCount(const Shape& shape, DType dtype, size_t file_bytes, std::string_view source,

@@ -60,7 +60,9 @@ class PickleMachine {
   }
 
  private:
-  tl::unexpected<Error> Bad(std::string_view what) const { return Corrupt(source_, fmt::format("the pickle {}", what)); }
+  tl::unexpected<Error> Bad(std::string_view what) const {
+    return Corrupt(source_, fmt::format("the pickle {}", what));
+  }
   tl::unexpected<Error> Short() const {
     if (cut_) return Bad(fmt::format("is longer than {} bytes", kMaxPickleBytes));
     return Bad("ends without STOP; the file is cut short or damaged");
@@ -100,10 +102,10 @@ class PickleMachine {
       case 'e':  // APPENDS
         return FillFromMark({Kind::kList, Kind::kList});
       case 'N':  // NONE
-        return Push({Kind::kNone});
+        return Push(Kind::kNone);
       case 0x88:  // NEWTRUE
       case 0x89:  // NEWFALSE
-        return Push({Kind::kBool, opcode == 0x88});
+        return Push(Kind::kBool, opcode == 0x88);
       case 'K':  // BININT1
         return PushInteger<uint8_t>();
       case 'M':  // BININT2
@@ -160,7 +162,10 @@ class PickleMachine {
 
   // --- stack
 
-  Status Push(PickleValue value) {
+  Status Push(Kind kind, int64_t number = 0, std::string_view text = {}) {
+    return Push(PickleValue{kind, number, text});
+  }
+  Status Push(const PickleValue& value) {
     if (stack_.size() >= kMaxStack) return Bad(fmt::format("stacks more than {} values", kMaxStack));
     stack_.push_back(value);
     return {};
@@ -190,32 +195,33 @@ class PickleMachine {
   Status PushInteger() {
     Integer value = 0;
     if (!cursor_.Read(&value)) return Short();
-    return Push({Kind::kInteger, value});
+    return Push(Kind::kInteger, value);
   }
   Status PushLong() {
     uint8_t size = 0;
     std::string_view text;
     if (!cursor_.Read(&size) || !cursor_.Take(size, &text)) return Short();
-    if (size > sizeof(int64_t)) return Push({Kind::kBigInteger, 0, text});
+    if (size > sizeof(int64_t)) return Push(Kind::kBigInteger, 0, text);
     const bool negative = size > 0 && (text[size - 1u] & 0x80) != 0;
     uint64_t value = negative ? ~uint64_t{0} : 0;
     for (size_t i = size; i-- > 0;) value = value << 8 | static_cast<uint8_t>(text[i]);
-    return Push({Kind::kInteger, static_cast<int64_t>(value)});
+    return Push(Kind::kInteger, static_cast<int64_t>(value));
   }
   Status PushFloat() {
     std::string_view text;
     if (!cursor_.Take(sizeof(double), &text)) return Short();
-    return Push({Kind::kFloat});  // no tensor depends on one
+    return Push(Kind::kFloat);  // no tensor depends on one
   }
   template <typename Length>
   Status PushString() {
     Length length = 0;
     std::string_view text;
     if (!cursor_.Read(&length)) return Short();
-    if (length > kMaxString) return Bad(fmt::format("has a string of {} bytes, at most {} are read", length, kMaxString));
+    if (length > kMaxString)
+      return Bad(fmt::format("has a string of {} bytes, at most {} are read", length, kMaxString));
     if (!cursor_.Take(length, &text)) return Short();
     if (!simdjson::validate_utf8(text)) return Bad(fmt::format("has a string that is not UTF-8: {}", Printable(text)));
-    return Push({Kind::kString, 0, text});
+    return Push(Kind::kString, 0, text);
   }
 
   // --- containers
@@ -226,7 +232,7 @@ class PickleMachine {
     const auto first = stack_.end() - static_cast<ptrdiff_t>(count);
     pickle_.containers.emplace_back(first, stack_.end());
     stack_.erase(first, stack_.end());
-    return Push({kind, static_cast<int64_t>(pickle_.containers.size() - 1)});
+    return Push(kind, static_cast<int64_t>(pickle_.containers.size() - 1));
   }
   Status TupleFromMark() {
     SIGHTLINE_ASSIGN_OR_RETURN(const size_t count, TakeMark());
@@ -298,17 +304,19 @@ class PickleMachine {
   Status StackGlobal() {
     SIGHTLINE_ASSIGN_OR_RETURN(const PickleValue name, Pop());
     SIGHTLINE_ASSIGN_OR_RETURN(const PickleValue module, Pop());
-    if (name.kind != Kind::kString || module.kind != Kind::kString) return Bad("names a symbol by something else than text");
+    if (name.kind != Kind::kString || module.kind != Kind::kString)
+      return Bad("names a symbol by something else than text");
     return PushSymbol(module.text, name.text);
   }
   Status PushSymbol(std::string_view module, std::string_view name) {
     const Symbol* found = std::ranges::find_if(
         kSymbols, [&](const Symbol& symbol) { return symbol.module == module && symbol.name == name; });
-    if (found != std::end(kSymbols)) return Push({Kind::kSymbol, found - kSymbols});
+    if (found != std::end(kSymbols)) return Push(Kind::kSymbol, found - kSymbols);
     return Bad(fmt::format("asks for {}.{}; only tensors are read", Printable(module), Printable(name)));
   }
 
-  // ("storage", class, key, location, elements) and, in old files, a sixth: None or (key, offset, elements) of a window.
+  // ("storage", class, key, location, elements) and, in old files, a sixth: None or (key, offset, elements) of a
+  // window.
   Status PersistentId() {
     SIGHTLINE_ASSIGN_OR_RETURN(const PickleValue id, Pop());
     if (id.kind != Kind::kTuple) return Bad("has a storage record that is no tuple");
@@ -322,7 +330,7 @@ class PickleMachine {
     if (storage.elements < 0) return Bad(fmt::format("has a storage of {} elements", storage.elements));
     if (fields.size() == 6 && fields[5].kind != Kind::kNone) SIGHTLINE_RETURN_IF_ERROR(ReadWindow(fields[5], &storage));
     pickle_.storages.push_back(storage);
-    return Push({Kind::kStorage, static_cast<int64_t>(pickle_.storages.size() - 1)});
+    return Push(Kind::kStorage, static_cast<int64_t>(pickle_.storages.size() - 1));
   }
   Status ReadWindow(const PickleValue& record, PickleStorage* storage) {
     if (record.kind != Kind::kTuple) return Bad("has a storage window that is no tuple");
@@ -332,8 +340,8 @@ class PickleMachine {
     }
     const int64_t offset = fields[1].number, elements = fields[2].number;
     if (offset < 0 || elements < 0 || offset > storage->elements || elements > storage->elements - offset) {
-      return Bad(fmt::format("has a window of {} elements at {} in a storage of {}", elements, offset,
-                             storage->elements));
+      return Bad(
+          fmt::format("has a window of {} elements at {} in a storage of {}", elements, offset, storage->elements));
     }
     storage->window_offset = offset;
     storage->window_elements = elements;
@@ -367,7 +375,7 @@ class PickleMachine {
     SIGHTLINE_RETURN_IF_ERROR(ReadIntegers(arguments[2], &tensor.shape));
     SIGHTLINE_RETURN_IF_ERROR(ReadIntegers(arguments[3], &tensor.strides));
     pickle_.tensors.push_back(std::move(tensor));
-    return Push({Kind::kTensor, static_cast<int64_t>(pickle_.tensors.size() - 1)});
+    return Push(Kind::kTensor, static_cast<int64_t>(pickle_.tensors.size() - 1));
   }
   Status ReadIntegers(const PickleValue& tuple, std::vector<int64_t>* integers) {
     if (tuple.kind != Kind::kTuple) return Bad(fmt::format("has {} where a tuple of sizes is due", NameOf(tuple.kind)));
@@ -405,10 +413,10 @@ class PickleMachine {
 }  // namespace
 
 std::string_view NameOf(Kind kind) {
-  constexpr std::string_view kNames[] = {"None",        "a boolean",    "an integer",            "a large integer",
-                                         "a number",    "a string",     "a tuple",               "a list",
-                                         "a dictionary", "an ordered dictionary", "a symbol",    "a storage",
-                                         "a tensor"};
+  constexpr std::string_view kNames[] = {
+      "None",     "a boolean", "an integer", "a large integer", "a number",
+      "a string", "a tuple",   "a list",     "a dictionary",    "an ordered dictionary",
+      "a symbol", "a storage", "a tensor"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -23,7 +23,8 @@ class TensorNamer {
 
   Result<std::vector<NamedTensor>> Run() {
     if (!IsDictionary(pickle_.top)) {
-      return Corrupt(source_, fmt::format("the pickle holds {}, expected a dictionary of tensors", NameOf(pickle_.top.kind)));
+      return Corrupt(source_,
+                     fmt::format("the pickle holds {}, expected a dictionary of tensors", NameOf(pickle_.top.kind)));
     }
     SIGHTLINE_RETURN_IF_ERROR(Walk(pickle_.top, "", 1));
     return std::move(tensors_);
@@ -114,9 +115,8 @@ class TensorNamer {
 
 }  // namespace
 
-Result<std::vector<NamedTensor>> NameTensors(const Pickle& pickle,
-                                             std::span<const std::span<const std::byte>> storages, size_t file_bytes,
-                                             std::string_view source) {
+Result<std::vector<NamedTensor>> NameTensors(const Pickle& pickle, std::span<const std::span<const std::byte>> storages,
+                                             size_t file_bytes, std::string_view source) {
   return TensorNamer(pickle, storages, file_bytes, source).Run();
 }
 

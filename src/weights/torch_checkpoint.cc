@@ -29,7 +29,8 @@ class TorchArchive {
     SIGHTLINE_RETURN_IF_ERROR(CheckCrc(entry));
     SIGHTLINE_ASSIGN_OR_RETURN(const Pickle pickle, RunPickle(entry.bytes, source_));
     if (pickle.size != entry.bytes.size()) {
-      return Corrupt(source_, fmt::format("the pickle ends {} bytes before data.pkl does", entry.bytes.size() - pickle.size));
+      return Corrupt(source_,
+                     fmt::format("the pickle ends {} bytes before data.pkl does", entry.bytes.size() - pickle.size));
     }
     SIGHTLINE_ASSIGN_OR_RETURN(const auto storages, FindStorages(pickle));
     CheckpointContent content;
@@ -50,7 +51,8 @@ class TorchArchive {
     const auto count = std::ranges::count_if(entries_, is_pickle);
     if (count != 1) {
       return Corrupt(source_, fmt::format("the zip archive has {} entries named data.pkl in a folder, expected one as "
-                                          "in torch checkpoints", count));
+                                          "in torch checkpoints",
+                                          count));
     }
     const std::string_view name = std::ranges::find_if(entries_, is_pickle)->name;
     folder_ = name.substr(0, name.size() - kPickleName.size() + 1);
@@ -70,7 +72,8 @@ class TorchArchive {
 
   Status CheckCrc(const ZipEntry& entry) const {
     if (entry.crc32 == 0 || ZipCrc32(entry.bytes) == entry.crc32) return {};
-    return Corrupt(source_, fmt::format("{} does not have the CRC-32 that the zip directory says", Printable(entry.name)));
+    return Corrupt(source_,
+                   fmt::format("{} does not have the CRC-32 that the zip directory says", Printable(entry.name)));
   }
 
   Result<std::vector<std::span<const std::byte>>> FindStorages(const Pickle& pickle) const {

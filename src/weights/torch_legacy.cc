@@ -75,9 +75,11 @@ class LegacyFile {
       std::span<const std::byte> bytes;
       if (!cursor.Read(&count) || count < 0 || static_cast<uint64_t>(count) > cursor.remaining() ||
           !cursor.Take(static_cast<uint64_t>(count) * SizeOf(dtype->second), &bytes)) {
-        return Bad(fmt::format("storage {} reaches past the end; the file is cut short or damaged", Printable(key.text)));
+        return Bad(
+            fmt::format("storage {} reaches past the end; the file is cut short or damaged", Printable(key.text)));
       }
-      if (!by_key.emplace(key.text, bytes).second) return Bad(fmt::format("storage {} is there twice", Printable(key.text)));
+      if (!by_key.emplace(key.text, bytes).second)
+        return Bad(fmt::format("storage {} is there twice", Printable(key.text)));
     }
     if (cursor.remaining() != 0) return Bad(fmt::format("{} bytes follow the last storage", cursor.remaining()));
     return Match(object, by_key);

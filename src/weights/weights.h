@@ -37,9 +37,13 @@ class Checkpoint {
   // What tells this file from another without reading it all: path, size and time of change; for memory, its SHA-256.
   std::string identity() const;
   std::span<const std::byte> bytes() const;  // the whole file
+  // Reads everything and compares the CRC-32 of every zip entry that has one (kCorruptWeights). The other formats
+  // record no checksums.
+  Status Verify() const;
 
  private:
   struct State;
+  static Result<Checkpoint> Read(MappedFile file, std::span<const std::byte> bytes, std::string source);
   std::shared_ptr<const State> state_;
 };
 
@@ -62,7 +66,9 @@ Status WriteTorchCheckpoint(const std::filesystem::path& path, std::span<const T
 // ---------------------------------------------------------------------------------------------------------------------
 // Packed file: weights folded and laid out for one kind of processor, written once and mapped ever after.
 //
-//   header   magic "SLPACK01", key, entry table (name, layout, shape, offset, bytes), SHA-256 of the payload
+//   header   magic "SLPACK01", SHA-256 of the rest of the header, sizes, SHA-256 of the payload, key, entry table
+//   (name,
+//            layout, shape, offset, bytes)
 //   payload  entries, each on a 4096-byte boundary
 //
 // The file may be removed at any time; it is made again. Two processes may make it at once: each writes a file of its
@@ -79,9 +85,13 @@ class PackedFile {
   // Maps `path` and checks the header: magic, table inside the file, `key` equal. kNotFound when there is none or it
   // was made for another key; kCorruptWeights when damaged.
   static Result<PackedFile> Open(const std::filesystem::path& path, std::string_view key);
+  // The same for bytes in memory that `owner` keeps alive, of whatever key. `path` stands for them in messages.
+  static Result<PackedFile> FromBytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                      std::filesystem::path path);
 
   const Entry* Find(std::string_view name) const;
   const std::vector<Entry>& entries() const;
+  const std::string& key() const;
   const std::filesystem::path& path() const;
   std::shared_ptr<const void> owner() const;  // keeps the mapping alive
   // Reads everything and compares the stored SHA-256 (kCorruptWeights).
@@ -103,11 +113,14 @@ struct PackedEntrySpec {
 // Writes the entries one after the other, holding one in memory at a time.
 Status WritePackedFile(const std::filesystem::path& path, std::string_view key,
                        std::span<const PackedEntrySpec> entries);
-// Opens the packed file of `key` at `path`, making it first when it is missing, damaged or of another key. Where the
-// folder cannot be written, packs into an unnamed file in memory instead and logs a warning.
+// Opens the packed file of `key` at `path`, making it first when it is missing, damaged or of another key or other
+// entries; removes what writers that were killed have left in the folder. Where the file cannot be written (no
+// permission, disk full), packs into memory instead and logs a warning.
 Result<PackedFile> OpenOrWritePackedFile(const std::filesystem::path& path, std::string_view key,
                                          std::span<const PackedEntrySpec> entries);
-// Verifies every packed file under `folder`; calls `report(path, status)` for each.
+// The names of packed files end in this.
+inline constexpr std::string_view kPackedExtension = ".packed";
+// Verifies every packed file under `folder`, in the order of their paths; calls `report(path, status)` for each.
 Status VerifyPackedFiles(const std::filesystem::path& folder,
                          FunctionRef<void(const std::filesystem::path&, const Status&)> report);
 

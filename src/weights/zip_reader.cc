@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "weights/byte_cursor.h"
@@ -88,8 +89,8 @@ class ZipReader {
       uint16_t comment = 0;
       ByteCursor cursor = At(last - back);
       std::span<const std::byte> skipped;
-      if (cursor.Read(&signature) && signature == kEndSignature && cursor.Take(16, &skipped) &&
-          cursor.Read(&comment) && comment == back) {
+      if (cursor.Read(&signature) && signature == kEndSignature && cursor.Take(16, &skipped) && cursor.Read(&comment) &&
+          comment == back) {
         return last - back;
       }
     }
@@ -173,7 +174,8 @@ class ZipReader {
     }
     if (row.method != 0) {
       return Corrupt(source_, fmt::format("zip entry {} is compressed (method {}), expected stored entries as torch "
-                                          "writes them", Printable(row.name), row.method));
+                                          "writes them",
+                                          Printable(row.name), row.method));
     }
     if (row.packed_size != row.size) {
       return Corrupt(source_, fmt::format("zip entry {} has {} bytes stored and {} bytes unpacked, expected the same",
@@ -190,12 +192,11 @@ class ZipReader {
     if (row.offset > directory.offset || directory.offset - row.offset < kLocalSize) {
       return damaged("starts outside the file; the file is cut short or damaged");
     }
-    ByteCursor cursor(file_.subspan(static_cast<size_t>(row.offset),
-                                    static_cast<size_t>(directory.offset - row.offset)));
+    ByteCursor cursor(
+        file_.subspan(static_cast<size_t>(row.offset), static_cast<size_t>(directory.offset - row.offset)));
     uint32_t signature = 0, crc = 0, packed_size = 0, size = 0;
     uint16_t needed = 0, flags = 0, method = 0, time = 0, date = 0, name_size = 0, extra_size = 0;
-    cursor.Read(&signature, &needed, &flags, &method, &time, &date, &crc, &packed_size, &size, &name_size,
-                &extra_size);
+    cursor.Read(&signature, &needed, &flags, &method, &time, &date, &crc, &packed_size, &size, &name_size, &extra_size);
     std::string_view name;
     std::span<const std::byte> extra;
     if (signature != kLocalSignature) return damaged("has no header where the directory says");
