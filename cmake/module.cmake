@@ -14,6 +14,10 @@ elseif(SIGHTLINE_SANITIZE STREQUAL "thread")
 elseif(SIGHTLINE_SANITIZE)
   message(FATAL_ERROR "SIGHTLINE_SANITIZE is '${SIGHTLINE_SANITIZE}', expected address or thread")
 endif()
+if(SIGHTLINE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage of all our code guides the fuzzer
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
 
 function(sightline_module name)
   cmake_parse_arguments(arg "" "" "LINK;PRIVATE" ${ARGN})
