@@ -38,10 +38,10 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  HttpHeaders headers;  // besides Content-Type, Content-Length, Date and Connection
+  HttpHeaders headers{};  // besides Content-Type, Content-Length, Date and Connection
   std::string content_type = "application/json";
-  std::string body;
-  std::any context;  // what the handler tells the observer
+  std::string body{};
+  std::any context{};  // what the handler tells the observer
 };
 
 // What became of one answer.
@@ -59,15 +59,16 @@ using HttpReply = std::function<void(HttpResponse)>;
 // All are called on an I/O thread and must not block.
 struct HttpCallbacks {
   // Must be set. The request is shared with the connection: change nothing in it after replying.
-  std::function<void(std::shared_ptr<HttpRequest> request, HttpReply reply)> handler;
+  std::function<void(std::shared_ptr<HttpRequest> request, HttpReply reply)> handler{};
   // Must be set. What the server itself has to say when a request never reaches a handler (bad syntax, limits,
   // time-outs) or gets no answer from it: turns an Error into a response, so that all errors look alike. `request` may
   // be incomplete.
-  std::function<HttpResponse(const Error& error, const HttpRequest& request)> format_error;
+  std::function<HttpResponse(const Error& error, const HttpRequest& request)> format_error{};
   // Called as soon as the head is read: an Error here refuses the request before its body is read.
-  std::function<Status(HttpRequest& head)> admission;
+  std::function<Status(HttpRequest& head)> admission{};
   // Called once for every answer, after it was sent or could not be; the body has been given away by then.
-  std::function<void(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer)> observer;
+  std::function<void(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer)>
+      observer{};
 };
 
 struct HttpServerOptions {

@@ -102,6 +102,15 @@ http::response<http::string_body> MakeMessage(HttpResponse& response, unsigned v
   return message;
 }
 
+// Our words for the parser's.
+std::string_view HeadProblem(error_code error) {
+  if (error == http::error::multiple_content_length) return "the request has several Content-Length fields";
+  if (error == http::error::bad_content_length) return "Content-Length is not a number, or not the only body length";
+  if (error == http::error::bad_transfer_encoding)
+    return "Transfer-Encoding is not 'chunked', or not the only body length";
+  return "the request is not HTTP/1.1";
+}
+
 // Parses a complete head whose bytes have been checked.
 Status ParseHead(std::string_view head, Parser& parser, HttpRequest& request) {
   SIGHTLINE_RETURN_IF_ERROR(CheckHeadBytes(head));
@@ -111,7 +120,7 @@ Status ParseHead(std::string_view head, Parser& parser, HttpRequest& request) {
   parser.put(asio::buffer(head.data(), head.size()), error);
   if (error == http::error::need_more) error = {};
   if (error || !parser.is_header_done()) {
-    return Fail(Code::kInvalidRequest, "the request is not HTTP/1.1: " + error.message());
+    return Fail(Code::kInvalidRequest, std::string(HeadProblem(error)));
   }
   const auto& message = parser.get();
   request.method = std::string(message.method_string());
@@ -138,8 +147,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
         peer_(std::move(peer)) {}
 
   Task<void> Serve() {
-    while (co_await ServeOne()) {
-    }
+    bool open = true;
+    while (open) open = co_await ServeOne();
     ClearLimit();
     Close();
   }
@@ -192,6 +201,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeOne() {
     auto request = std::make_shared<HttpRequest>();
     request->peer = peer_;
+    in_step_ = false;
     std::stop_source stop;
     request->stop = stop.get_token();
     Parser parser;
@@ -207,7 +217,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       response = service_.callbacks.format_error(read.error(), *request);
     }
     // A request that was not read to its end leaves the connection out of step.
-    const bool keep = parser.is_done() && parser.keep_alive() && !transfer.client_left && !service_.stopping;
+    const bool keep =
+        in_step_ && parser.is_done() && parser.keep_alive() && !transfer.client_left && !service_.stopping;
     co_await Write(*request, response, parser.get().version(), keep, transfer);
     ++service_.counters.requests;
     if (service_.callbacks.observer) service_.callbacks.observer(*request, response, transfer);
@@ -227,6 +238,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const std::string_view head(static_cast<const char*>(buffer_.data().data()), *head_size);
     Status status = ParseHead(head, parser, request);
     buffer_.consume(*head_size);
+    in_step_ = status.has_value();
     if (status) status = Admit(parser, request);
     if (!status || parser.is_done()) co_return status;
     SetLimit(request.received + std::min(service_.options.body_timeout, service_.options.request_deadline));
@@ -301,7 +313,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (error.category() == http::make_error_code(http::error::bad_chunk).category() &&
         error != http::error::end_of_stream && error != http::error::partial_message) {
-      co_return Fail(Code::kInvalidRequest, "the request body is malformed: " + error.message());
+      co_return Fail(Code::kInvalidRequest, "the request body is not a sequence of well-formed chunks");
     }
     if (error) {
       ++service_.counters.disconnected;
@@ -359,10 +371,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     auto message = MakeMessage(response, version, keep);
     SetLimit(Clock::now() + service_.options.write_timeout);
     http::response_serializer<http::string_body> serializer(message);
-    const auto [error, size] = request.method == "HEAD" ? co_await http::async_write_header(socket_, serializer, kToken)
-                                                        : co_await http::async_write(socket_, serializer, kToken);
+    error_code error;
+    if (request.method == "HEAD") {
+      std::tie(error, transfer.bytes_out) = co_await http::async_write_header(socket_, serializer, kToken);
+    } else {
+      std::tie(error, transfer.bytes_out) = co_await http::async_write(socket_, serializer, kToken);
+    }
     ClearLimit();
-    transfer.bytes_out = size;
     if (error) transfer.client_left = true;
     if (request.received != Clock::time_point{}) {
       transfer.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - request.received).count();
@@ -387,7 +402,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::steady_timer wake_;  // cancelled when the handler has answered
   beast::flat_buffer buffer_;
   std::string address_, peer_;
-  bool busy_ = false;  // a request is in progress: its head is complete, its answer not yet written
+  bool busy_ = false;     // a request is in progress: its head is complete, its answer not yet written
+  bool in_step_ = false;  // where the request ends is beyond doubt
   bool timed_out_ = false;
   bool closing_ = false;
 };
