@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/values.h"
@@ -13,7 +14,8 @@ void OptionSet::Flag(const std::string& name, bool& target, const std::string& h
   app_.add_flag(name, target, help)->group(heading_)->disable_flag_override();
 }
 
-void OptionSet::Add(const std::string& name, const std::string& type, const std::string& help, Take take) {
+void OptionSet::Add(const std::string& name, const std::string& type, const std::string& help,
+                    std::function<Status(const std::string& text)> take) {
   const auto callback = [take = std::move(take)](const std::string& text) {
     if (const Status status = take(text); !status) throw CLI::ValidationError(status.error().message);
   };
@@ -64,8 +66,8 @@ void OptionSet::AddWhole(const std::string& name, int64_t least, int64_t most, c
   });
 }
 
-void OptionSet::AddChoice(const std::string& name, const std::vector<std::string>& choices, const std::string& help,
-                          std::function<void(size_t index)> take) {
+void OptionSet::Choice(const std::string& name, const std::vector<std::string>& choices, const std::string& help,
+                       std::function<void(size_t index)> take) {
   Add(name, fmt::format("{}", fmt::join(choices, "|")), help,
       [take = std::move(take), name, choices](const std::string& text) -> Status {
         const auto found = std::find(choices.begin(), choices.end(), text);
@@ -88,8 +90,8 @@ void OptionSet::Argument(const std::string& name, std::string& target, const std
   app_.add_option(name, target, help)->type_name(type);
 }
 
-void OptionSet::Arguments(const std::string& name, std::vector<std::string>& target, const std::string& type,
-                          const std::string& help) {
+void OptionSet::Argument(const std::string& name, std::vector<std::string>& target, const std::string& type,
+                         const std::string& help) {
   app_.add_option(name, target, help)->type_name(type);
 }
 

@@ -1,21 +1,25 @@
-// Declares the options of one verb on CLI11. Included by the files that parse; nothing else sees CLI11.
+// Declares the options of one verb. CLI11 reads them; this header hides it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <limits>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/base.h"
 
+namespace CLI {
+class App;
+}
+
 namespace sightline {
 
-// Each method adds one option whose value lands in `target` when the command line is parsed. An option given twice has
-// its last value. The type name shown in help ("FILE", "upstream|port") is also what completion goes by.
+// Each method adds one option whose value lands in `target` when the command line is parsed; `target` must live until
+// then. An option given twice has its last value. The type shown in help ("FILE", "upstream|port") is also what
+// completion goes by.
 class OptionSet {
  public:
   explicit OptionSet(CLI::App& app) : app_(app) {}
@@ -28,30 +32,39 @@ class OptionSet {
   void File(const std::string& name, std::filesystem::path& target, const std::string& help);
   void Folder(const std::string& name, std::filesystem::path& target, const std::string& help);
   void Real(const std::string& name, double& target, double least, double most, const std::string& help);
-  template <std::integral T>
+  // The target is an integer or a std::optional of one.
+  template <typename T>
   void Whole(const std::string& name, T& target, int64_t least, int64_t most, const std::string& help) {
-    AddWhole(name, least, most, help, [&target](int64_t value) { target = static_cast<T>(value); });
+    AddWhole(name, least, most, help, [&target](int64_t value) { SetWhole(target, value); });
   }
-  // One of the values that NameOf names.
+  // One of the values that NameOf names; the target may be a std::optional.
   template <typename T, typename Target>
-  void Choice(const std::string& name, Target& target, std::vector<T> values, const std::string& help) {
+  void Choice(const std::string& name, Target& target, const std::vector<T>& values, const std::string& help) {
     std::vector<std::string> names;
     for (const T value : values) names.emplace_back(NameOf(value));
-    AddChoice(name, names, help, [&target, values](size_t index) { target = values[index]; });
+    Choice(name, names, help, [&target, values](size_t index) { target = values[index]; });
   }
-  void AddChoice(const std::string& name, const std::vector<std::string>& choices, const std::string& help,
-                 std::function<void(size_t index)> take);
+  void Choice(const std::string& name, const std::vector<std::string>& choices, const std::string& help,
+              std::function<void(size_t index)> take);
   // May be given any number of times.
   void Repeated(const std::string& name, std::vector<std::string>& target, const std::string& type,
                 const std::string& help);
   // One argument without a name; several where `target` is a vector.
   void Argument(const std::string& name, std::string& target, const std::string& type, const std::string& help);
-  void Arguments(const std::string& name, std::vector<std::string>& target, const std::string& type,
-                 const std::string& help);
+  void Argument(const std::string& name, std::vector<std::string>& target, const std::string& type,
+                const std::string& help);
 
  private:
-  using Take = std::function<Status(const std::string& text)>;
-  void Add(const std::string& name, const std::string& type, const std::string& help, Take take);
+  template <std::integral T>
+  static void SetWhole(T& target, int64_t value) {
+    target = static_cast<T>(value);
+  }
+  template <std::integral T>
+  static void SetWhole(std::optional<T>& target, int64_t value) {
+    target = static_cast<T>(value);
+  }
+  void Add(const std::string& name, const std::string& type, const std::string& help,
+           std::function<Status(const std::string& text)> take);
   void AddWhole(const std::string& name, int64_t least, int64_t most, const std::string& help,
                 std::function<void(int64_t)> take);
   void AddPath(const std::string& name, const std::string& type, std::filesystem::path& target,

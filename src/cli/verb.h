@@ -1,0 +1,39 @@
+// A verb of the command line, as `sightline VERB ...`. A new one is a class in a file of its own and a line in
+// CommandLine's constructor.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/base.h"
+#include "cli/options.h"
+
+namespace sightline {
+
+struct VerbText {
+  std::string name;
+  std::string help;     // one line
+  std::string example;  // command lines to copy, each on its own line
+  std::string footer;   // below the options; may be empty
+};
+
+class Verb {
+ public:
+  virtual ~Verb() = default;
+  virtual VerbText text() const = 0;
+  virtual void Declare(OptionSet& options) = 0;
+  // After parsing: what single options cannot check. Pure.
+  virtual Status Check() { return {}; }
+  // How much of the log goes to standard error while this runs.
+  virtual LogLevel log_level() const { return LogLevel::kQuiet; }
+  // Does the work; returns the exit code, or the error that ended it.
+  virtual Result<int> Run() = 0;
+};
+
+std::unique_ptr<Verb> MakeGazeVerb();
+std::unique_ptr<Verb> MakeServeVerb();
+std::unique_ptr<Verb> MakeSynthVerb();
+std::unique_ptr<Verb> MakeBenchVerb();
+std::unique_ptr<Verb> MakeVerifyVerb();
+
+}  // namespace sightline
