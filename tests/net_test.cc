@@ -500,7 +500,7 @@ TEST_F(NetTest, BadAddressesAreErrors) {
     auto server = HttpServer::Start(
         options, {.handler = [](auto, auto) {}, .format_error = [](auto&, auto&) { return HttpResponse{}; }});
     ASSERT_FALSE(server);
-    EXPECT_EQ(server.error().code, Code::kUsage);
+    EXPECT_EQ(server.error().code, Code::kInvalidRequest);
   }
 }
 

@@ -35,7 +35,7 @@ double Limit(const std::string& model, const std::string& stage) {
   return kLimits.at(stage)[column];
 }
 
-json Cases() {
+const json& Cases() {
   static const json all = json::parse(std::ifstream(kGoldens / "cases.json"));
   return all.at("cases");
 }
@@ -150,7 +150,7 @@ Result<Outcome> RunCase(const std::string& name, const json& golden, Isa isa, Pr
 
 void CheckExact(const std::string& name, Isa isa) {
   SCOPED_TRACE(name + " f32 " + std::string(NameOf(isa)));
-  const json golden = Cases().at(name);
+  const json& golden = Cases().at(name);
   const auto outcome = RunCase(name, golden, isa, Precision::kF32, true);
   ASSERT_TRUE(outcome) << outcome.error().message;
   std::vector<float> heatmaps, inout;
@@ -166,7 +166,7 @@ void CheckExact(const std::string& name, Isa isa) {
 // bf16: within twice the mean heat map difference of the official bf16 run of the same case.
 void CheckBf16(const std::string& name, Isa isa) {
   SCOPED_TRACE(name + " bf16 " + std::string(NameOf(isa)));
-  const json golden = Cases().at(name);
+  const json& golden = Cases().at(name);
   const auto outcome = RunCase(name, golden, isa, Precision::kBF16, false);
   ASSERT_TRUE(outcome) << outcome.error().message;
   const std::vector<float> expected = ReadNpy(kGoldens / "cases" / name / "heatmap.npy");
@@ -204,15 +204,15 @@ TEST(GazeGoldens, TinyStageByStage) {
   }
 }
 
-TEST(GazeGoldens, LongTinyGeneric) { CheckModel("tiny", std::array{Isa::kGeneric}); }
+TEST(GazeGoldens, Long_TinyGeneric) { CheckModel("tiny", std::array{Isa::kGeneric}); }
 
-TEST(GazeGoldens, LongVitB14) {
+TEST(GazeGoldens, Long_VitB14) {
   std::vector<Isa> isas = AvailableIsas();
   std::erase(isas, Isa::kGeneric);
   CheckModel("vitb14", isas);
 }
 
-TEST(GazeGoldens, LongVitL14) {
+TEST(GazeGoldens, Long_VitL14) {
   std::vector<Isa> isas = AvailableIsas();
   std::erase(isas, Isa::kGeneric);
   CheckModel("vitl14", isas);

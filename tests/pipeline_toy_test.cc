@@ -134,9 +134,9 @@ TEST_P(Toy, DriftInBf16IsWithinTheOfficialDrift) {
 INSTANTIATE_TEST_SUITE_P(EveryPath, Toy,
                          testing::Combine(testing::Values(Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
                                           testing::Values(Profile::kUpstream, Profile::kPort)),
-                         [](const auto& info) {
-                           return std::string(NameOf(std::get<0>(info.param))) + "_" +
-                                  std::string(NameOf(std::get<1>(info.param)));
+                         [](const auto& param) {
+                           return std::string(NameOf(std::get<0>(param.param))) + "_" +
+                                  std::string(NameOf(std::get<1>(param.param)));
                          });
 
 }  // namespace

@@ -36,8 +36,8 @@ struct Warning {
 struct GazeWeightsOptions {
   // At most one of these is set: a folder with one dinov2* and one gazelle* file; two files; the shipped toy; synthetic
   // ViT-B/14 weights, seed 1, made once in the cache folder. None: the Hugging Face cache.
-  std::filesystem::path folder;
-  std::filesystem::path backbone, decoder;
+  std::filesystem::path folder{};
+  std::filesystem::path backbone{}, decoder{};
   bool toy = false;
   bool synthetic = false;
 };
