@@ -63,24 +63,30 @@ Image Upright(Image image, int orientation) {
   const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
 
-  Image upright{transposed ? image.height : image.width, transposed ? image.width : image.height, {}};
-  upright.rgb.resize(image.rgb.size());
-  const std::ptrdiff_t width = image.width, height = image.height;
-  const std::ptrdiff_t step_x = from_right ? -1 : 1, step_y = from_bottom ? -1 : 1;
-  // Upright (0, 0) is stored at (left, top); a step right in the upright picture is `right` stored pixels, a step down
-  // is `down`.
-  const std::ptrdiff_t left = from_right ? width - 1 : 0, top = from_bottom ? height - 1 : 0;
-  const std::ptrdiff_t right = transposed ? step_y * width : step_x;
-  const std::ptrdiff_t down = transposed ? step_x : step_y * width;
+  const std::ptrdiff_t stored_width = image.width, stored_height = image.height;
+  const int width = transposed ? image.height : image.width, height = transposed ? image.width : image.height;
+  // Upright (0, 0) is stored at `origin`; a step right in the upright picture is `right` stored pixels, a step down is
+  // `down`.
+  const std::ptrdiff_t step_x = from_right ? -1 : 1, step_y = from_bottom ? -stored_width : stored_width;
+  const std::ptrdiff_t right = transposed ? step_y : step_x, down = transposed ? step_x : step_y;
+  const std::ptrdiff_t origin =
+      (from_right ? stored_width - 1 : 0) + (from_bottom ? (stored_height - 1) * stored_width : 0);
+
+  Image upright{width, height, std::vector<uint8_t>(image.rgb.size())};
+  const uint8_t* from = image.rgb.data();
+  uint8_t* to = upright.rgb.data();
   // Tiles keep both the rows read and the rows written in cache when the two run across each other.
   constexpr int kTile = 64;
-  for (int tile_y = 0; tile_y < upright.height; tile_y += kTile) {
-    for (int tile_x = 0; tile_x < upright.width; tile_x += kTile) {
-      for (int y = tile_y; y < std::min(tile_y + kTile, upright.height); ++y) {
-        uint8_t* out = upright.rgb.data() + (static_cast<std::ptrdiff_t>(y) * upright.width + tile_x) * 3;
-        std::ptrdiff_t stored = top * width + left + y * down + tile_x * right;
-        for (int x = tile_x; x < std::min(tile_x + kTile, upright.width); ++x, stored += right) {
-          out = std::copy_n(image.rgb.data() + stored * 3, 3, out);
+  for (int top = 0; top < height; top += kTile) {
+    for (int left = 0; left < width; left += kTile) {
+      const int end_x = std::min(left + kTile, width), end_y = std::min(top + kTile, height);
+      for (int y = top; y < end_y; ++y) {
+        std::ptrdiff_t in = 3 * (origin + y * down + left * right);
+        std::ptrdiff_t out = 3 * (static_cast<std::ptrdiff_t>(y) * width + left);
+        for (int x = left; x < end_x; ++x, in += 3 * right, out += 3) {
+          to[out] = from[in];
+          to[out + 1] = from[in + 1];
+          to[out + 2] = from[in + 2];
         }
       }
     }

@@ -130,25 +130,29 @@ const Normalization& ImageNet() {
   return normalization;
 }
 
-// Four floats a pixel instead of three, so that one pixel is one vector register.
-void NormalizeRow(const uint8_t* rgb, int width, float* rgbx) {
-  const auto& table = ImageNet().table;
-  for (int x = 0; x < width; ++x) {
-    for (size_t c = 0; c < 3; ++c) rgbx[4 * x + static_cast<int>(c)] = table[c][rgb[3 * x + static_cast<int>(c)]];
+// One pixel in one vector register; the fourth lane is 0.
+struct Rgbx {
+  using Lanes = float __attribute__((vector_size(16)));
+  Lanes lanes;
+};
+
+void NormalizeRow(const uint8_t* rgb, std::span<Rgbx> out) {
+  const auto& [red, green, blue] = ImageNet().table;
+  for (Rgbx& pixel : out) {
+    pixel.lanes = Rgbx::Lanes{red[rgb[0]], green[rgb[1]], blue[rgb[2]], 0};
+    rgb += 3;
   }
 }
 
 // `planes` is [3, axis.size()].
-void ShrinkRow(const Axis<float>& axis, const float* rgbx, float* planes) {
+void ShrinkRow(const Axis<float>& axis, const Rgbx* row, float* planes) {
   const int size = axis.size();
   for (int x = 0; x < size; ++x) {
     const auto& window = axis.windows[static_cast<size_t>(x)];
     const float* weights = axis.weights.data() + window.begin;
-    const float* pixel = rgbx + 4 * window.first;
-    std::array<float, 4> sum = {};
-    for (int j = 0; j < window.count; ++j, pixel += 4) {
-      for (size_t c = 0; c < 4; ++c) sum[c] += pixel[c] * weights[j];
-    }
+    const Rgbx* pixel = row + window.first;
+    Rgbx::Lanes sum = {};
+    for (int j = 0; j < window.count; ++j) sum += pixel[j].lanes * weights[j];
     planes[x] = sum[0];
     planes[size + x] = sum[1];
     planes[2 * size + x] = sum[2];
@@ -175,12 +179,12 @@ std::vector<float> ResizeUpstream(const Image& image, int size) {
   const Axis<float> columns = TorchAxis(image.width, size);
   const Axis<float> rows = TorchAxis(image.height, size);
   const auto side = static_cast<size_t>(size);
-  std::vector<float> rgbx(static_cast<size_t>(image.width) * 4);
+  std::vector<Rgbx> pixels(static_cast<size_t>(image.width));
   std::vector<float> out(3 * side * side);
 
   const auto horizontal = [&](int y, float* planes) {
-    NormalizeRow(RowOf(image, y), image.width, rgbx.data());
-    ShrinkRow(columns, rgbx.data(), planes);
+    NormalizeRow(RowOf(image, y), pixels);
+    ShrinkRow(columns, pixels.data(), planes);
   };
   const auto vertical = [&](int i, std::span<const float* const> window) {
     const auto weights = rows.WeightsOf(rows.windows[static_cast<size_t>(i)]);
