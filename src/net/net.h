@@ -91,7 +91,8 @@ struct HttpServerOptions {
 // requests in order; HEAD answered as GET without a body. RFC 9110 and 9112.
 class HttpServer {
  public:
-  // Binds and listens, then serves until Stop. Fails with kUsage naming the port when it is taken.
+  // Binds and listens, then serves until Stop. Fails with kUsage naming the port when it is taken, kNoPermission when
+  // it needs more rights, kInvalidRequest when host or port are none of this machine's.
   static Result<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options, HttpCallbacks callbacks);
   ~HttpServer();  // as Stop without grace
 

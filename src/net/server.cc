@@ -440,12 +440,12 @@ struct HttpServer::State {
 Status HttpServer::State::Listen() {
   const auto& options = service.options;
   if (options.port < 0 || options.port > 65535) {
-    return Fail(Code::kUsage, "port " + std::to_string(options.port) + " is not between 0 and 65535");
+    return Fail(Code::kInvalidRequest, "port " + std::to_string(options.port) + " is not between 0 and 65535");
   }
   error_code error;
   tcp::resolver resolver(io);
   const auto found = resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
-  if (error || found.empty()) return Fail(Code::kUsage, "host " + options.host + " has no address");
+  if (error || found.empty()) return Fail(Code::kInvalidRequest, "host " + options.host + " has no address");
   const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
@@ -454,7 +454,7 @@ Status HttpServer::State::Listen() {
   const std::string place = "port " + std::to_string(options.port) + " on " + options.host;
   if (error == asio::error::address_in_use) return Fail(Code::kUsage, place + " is taken");
   if (error == asio::error::access_denied) return Fail(Code::kNoPermission, place + " needs more rights");
-  if (error) return Fail(Code::kUsage, "cannot listen on " + place + ": " + error.message());
+  if (error) return Fail(Code::kInvalidRequest, "cannot listen on " + place + ": " + error.message());
   port = acceptor.local_endpoint(error).port();
   return {};
 }

@@ -23,9 +23,11 @@ std::string_view NameOf(HeatmapFormat format);
 struct GazeDocumentOptions {
   std::string model = "gaze-lle";
   HeatmapFormat heatmap_format = HeatmapFormat::kPng;
-  std::string image_sha256;
-  std::string request_id;  // left out when empty
+  std::string image_sha256{};
+  std::string request_id{};  // left out when empty
   double total_ms = 0;
+  // When set, timing_ms.total runs from here to the end of the document, and total_ms is ignored.
+  std::optional<std::chrono::steady_clock::time_point> received{};
 };
 // The answer as the JSON text that POST /predict returns and `sightline gaze --json` prints: numbers rounded as the
 // seed does (docs/http-api.md), a point as decimal separator in every locale.

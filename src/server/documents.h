@@ -1,0 +1,26 @@
+// The documents of the routes that describe the server itself. GazeDocument and ErrorDocument are in server.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/pipeline.h"
+#include "server/server.h"
+
+namespace sightline {
+
+// GET /health. `device` is empty while weights are loading.
+std::string HealthDocument(std::string_view status, std::string_view model, std::string_view device);
+// GET /info.
+std::string InfoDocument(const GazeServerOptions& options, const GazeEngineInfo& info);
+// GET /v1/models: the form of OpenAI's list, one entry. `created` in seconds since the epoch.
+std::string ModelsDocument(std::string_view model, int64_t created);
+// GET /.
+struct RouteDescription {
+  std::string_view method, path, purpose;
+};
+std::string RoutesDocument(const std::vector<RouteDescription>& routes);
+
+}  // namespace sightline

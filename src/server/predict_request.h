@@ -1,0 +1,39 @@
+// The body of POST /predict: JSON text to a typed request, every field checked (docs/http-api.md, "Request").
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "media/media.h"
+#include "pipeline/pipeline.h"
+#include "server/server.h"
+
+namespace sightline {
+
+struct PredictRequest {
+  std::vector<std::byte> file;  // the picture's bytes, not yet looked at
+  std::vector<Box> boxes;
+  BoxUnits units = BoxUnits::kPixels;
+  HeatmapFormat heatmap_format = HeatmapFormat::kPng;
+  bool detect_heads = false;
+  int max_heads = 0;
+  double head_threshold = 0;
+  std::vector<Warning> warnings;  // "unknown_field"
+};
+
+// What a request may ask for, and what it gets when it does not say.
+struct PredictLimits {
+  int max_heads = 10;
+  double head_threshold = 0.5;
+};
+
+// `body` may be enlarged, its text stays. Errors are those of the code table with the offending field as `param`; no
+// message repeats more than 64 bytes of the request.
+Result<PredictRequest> ParsePredictRequest(std::string& body, const PredictLimits& limits);
+
+// The offset of the first byte that is not part of well-formed UTF-8, or npos. RFC 3629.
+size_t FindInvalidUtf8(std::string_view text);
+
+}  // namespace sightline
