@@ -27,7 +27,11 @@ struct HeadsFound {
   int above_threshold = 0;  // how many there were before max_heads
 };
 
-// Owns the network (built into the program). Detect may be called from any thread; calls run one at a time.
+// Owns the network (built into the program). Detect may be called from any thread; calls run one at a time and use
+// DefaultThreadCount() threads of OpenCV's pool, which sleeps between calls. The picture is scaled down (never up) to a
+// long side of 960, above 2 megapixels 1280; one with a side below 8 pixels holds no head. Memory: about 30 MB, after a
+// picture of the largest kind up to 460 MB.
+// Errors: kInvalidRequest (options out of range), kOutOfMemory, kInternal.
 class HeadDetector {
  public:
   static Result<std::unique_ptr<HeadDetector>> Load();
