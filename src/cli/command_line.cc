@@ -23,12 +23,13 @@ class ExampleFirst : public CLI::Formatter {
     label("SUBCOMMAND", "verb");
     column_width(34);
   }
-  std::string make_description(const CLI::App* app) const override {
-    std::string lines = "Example:\n  " + example_;
-    for (size_t at = lines.find('\n', 9); at != std::string::npos; at = lines.find('\n', at + 1))
-      lines.insert(at + 1, "  ");
-    return fmt::format("{}\n\n{}", lines, CLI::Formatter::make_description(app));
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string text = fmt::format("Example:\n  {}\n\n{}", CLI::detail::find_and_replace(example_, "\n", "\n  "),
+                                   CLI::Formatter::make_help(app, std::move(name), mode));
+    for (size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+    return text;
   }
+  std::string make_description(const CLI::App* app) const override { return app->get_description() + ".\n\n"; }
 
  private:
   std::string example_;
@@ -63,6 +64,7 @@ class CompletionVerb : public Verb {
 class HelpVerb : public Verb {
  public:
   HelpVerb(const CommandLine& line, std::vector<std::string> topics) : line_(line), topics_(std::move(topics)) {
+    topics_.emplace_back("help");
     topics_.emplace_back(kExitCodes);
   }
   VerbText text() const override {
@@ -122,7 +124,7 @@ VerbDescription DescribeApp(const CLI::App& app, std::string name) {
 }  // namespace
 
 struct CommandLine::State {
-  CLI::App app{"Says where the people in a picture look.", "sightline"};
+  CLI::App app{"Say where the people in a picture look", "sightline"};
   std::vector<std::unique_ptr<Verb>> verbs;
   std::vector<std::string> names;
 
@@ -207,9 +209,12 @@ std::vector<VerbDescription> CommandLine::Describe() const {
 }
 
 std::string CommandLine::HelpText(const std::string& verb) const {
-  if (verb.empty()) return state_->app.help("", CLI::AppFormatMode::All);
+  const auto text = [](const CLI::App& app, const std::string& name) {
+    return app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal);
+  };
+  if (verb.empty()) return text(state_->app, "sightline");
   for (const CLI::App* app : state_->app.get_subcommands({})) {
-    if (app->get_name() == verb) return app->help("sightline");
+    if (app->get_name() == verb) return text(*app, "sightline " + verb);
   }
   return {};
 }

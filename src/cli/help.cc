@@ -27,13 +27,18 @@ std::map<int, std::string> Meanings() {
           {143, "ended by SIGTERM"}};
 }
 
-// Error codes by exit code, separated by commas.
+// Names of error codes by exit code: indented lines that fit a terminal.
 std::map<int, std::string> NamesByExitCode() {
+  constexpr size_t kWidth = 90;
   std::map<int, std::string> names;
   for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i) {
     const CodeDescription& description = Describe(static_cast<Code>(i));
-    std::string& line = names[description.exit_code];
-    line += fmt::format("{}{}", line.empty() ? "" : ", ", description.name);
+    std::string& lines = names[description.exit_code];
+    const size_t used = lines.size() - (lines.rfind('\n') + 1);
+    const bool fits = !lines.empty() && used + description.name.size() + 2 <= kWidth;
+    lines += lines.empty() ? "" : fits ? ", " : ",\n";
+    lines += fits ? "" : "       ";
+    lines += description.name;
   }
   return names;
 }
@@ -45,7 +50,7 @@ std::string ExitCodesText() {
   std::string text = "Exit codes, and the error codes of --json and of the server that belong to them:\n\n";
   for (const auto& [code, meaning] : Meanings()) {
     text += fmt::format("  {:>3}  {}\n", code, meaning);
-    if (const auto found = names.find(code); found != names.end()) text += fmt::format("       {}\n", found->second);
+    if (const auto found = names.find(code); found != names.end()) text += found->second + "\n";
   }
   return text +
          "\nWith several pictures all are tried; the code is that of the first one that failed, or 20 with "

@@ -48,6 +48,18 @@ std::string Label(const Answered& answered, size_t index) {
   return label + fmt::format("{} {:.2f}", LooksInside(person) ? "in frame" : "out of frame", *person.inout);
 }
 
+OverlayPerson Drawn(const Answered& answered, size_t index) {
+  const GazePerson& person = answered.answer.people[index];
+  OverlayPerson drawn;
+  // A gaze of nobody in particular has no head to start from: only its label is drawn, at the target.
+  drawn.head = {person.target.x, person.target.y, person.target.x, person.target.y};
+  if (person.marked) drawn.head = HeadPixels(person, answered.answer);
+  if (LooksInside(person)) drawn.target = person.target;
+  drawn.label = Label(answered, index);
+  drawn.heatmap = person.heatmap;
+  return drawn;
+}
+
 }  // namespace
 
 std::string TableText(const Answered& answered, const GazeEngineInfo& info) {
@@ -78,12 +90,7 @@ std::string DocumentLine(std::string_view document, std::string_view file, std::
 
 Result<std::vector<std::byte>> OverlayFile(const Answered& answered, const GazeEngineInfo& info, bool blend_heatmap) {
   std::vector<OverlayPerson> people;
-  for (size_t i = 0; i < answered.answer.people.size(); ++i) {
-    const GazePerson& person = answered.answer.people[i];
-    OverlayPerson drawn{HeadPixels(person, answered.answer), {}, Label(answered, i), person.heatmap};
-    if (LooksInside(person)) drawn.target = person.target;
-    people.push_back(std::move(drawn));
-  }
+  for (size_t i = 0; i < answered.answer.people.size(); ++i) people.push_back(Drawn(answered, i));
   return DrawOverlay(answered.picture->image, people, {blend_heatmap, WeightsMark(info)});
 }
 

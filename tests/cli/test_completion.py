@@ -47,7 +47,7 @@ class Bash(ProgramTest):
     def test_files_and_folders(self):
         os.makedirs(self.scratch / "some" / "folder")
         (self.scratch / "some" / "file name.jpg").write_bytes(b"")
-        self.assertEqual(self.complete("gaze", "some/f"), ["some/file name.jpg", "some/folder"])
+        self.assertEqual(sorted(self.complete("gaze", "some/f")), ["some/file name.jpg", "some/folder"])
         self.assertEqual(self.complete("gaze", "--weights", "some/"), ["some/folder"])
         self.assertEqual(self.complete("gaze", "--threads", "some/"), [])
 
