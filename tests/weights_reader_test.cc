@@ -226,7 +226,8 @@ TEST(ReaderTensor, ChecksOffsetsSizesAndStridesAgainstTheStorage) {
       {5, {}, {}, true},
       {6, {}, {}, false},
       {6, {0}, {1}, true},
-      {7, {0}, {1}, false},
+      {7, {0}, {1}, true},  // torch writes any offset for no elements
+      {-7, {0}, {1}, false},
       {0, {1, 6}, {kHuge, 1}, true},  // a stride that is never taken
       {0, {2, 3}, {kHuge, 1}, false},
       {0, {3, 3}, {kHuge, kHuge}, false},
@@ -301,6 +302,15 @@ TEST_F(ReaderArchive, AcceptsCommentsAnd64BitRecords) {
       EXPECT_EQ(ErrorOf(builder.Build(entries_)), "no error") << comment << zip64;
     }
   }
+}
+
+TEST_F(ReaderArchive, ReadsSizesAndOffsetsOf64Bits) {
+  ArchiveBuilder builder;
+  builder.zip64_sizes = true;
+  std::string file = builder.Build(entries_);
+  EXPECT_EQ(ErrorOf(file), "no error");
+  file[file.rfind(LittleEndian(uint64_t{24})) + 7] = '\x40';  // the packed size of the storage
+  EXPECT_THAT(ErrorOf(file), HasSubstr("m/data/0 has"));
 }
 
 TEST_F(ReaderArchive, AcceptsFoldersOfAnyNameAndFolderEntries) {

@@ -71,8 +71,9 @@ class TensorNamer {
     if (!names_.insert(name).second) return Corrupt(source_, fmt::format("has {} twice", Printable(name)));
     SIGHTLINE_RETURN_IF_ERROR(CheckBounds(name, tensor));
     const PickleStorage& storage = pickle_.storages[tensor.storage];
-    const size_t first = static_cast<size_t>(tensor.offset) * SizeOf(storage.dtype);
-    const std::byte* data = storages_[tensor.storage].subspan(first).data();
+    // Torch writes any offset for a tensor without elements.
+    const size_t first = ElementCount(tensor.shape) == 0 ? 0 : static_cast<size_t>(tensor.offset);
+    const std::byte* data = storages_[tensor.storage].data() + first * SizeOf(storage.dtype);
     tensors_.push_back({std::move(name), TensorView{data, storage.dtype, tensor.shape, tensor.strides}});
     return {};
   }
@@ -86,16 +87,14 @@ class TensorNamer {
       return bad(fmt::format("has {} sizes and {} strides", tensor.shape.size(), tensor.strides.size()));
     }
     SIGHTLINE_RETURN_IF_ERROR(CheckElementCount(tensor.shape, storage.dtype, file_bytes_, source_, name));
-    if (tensor.offset < 0 || tensor.offset > storage.window_elements) {
-      return bad(fmt::format("starts at element {} of a storage of {}", tensor.offset, storage.window_elements));
-    }
+    if (tensor.offset < 0) return bad(fmt::format("starts at element {}", tensor.offset));
     int64_t last = tensor.offset;
     for (size_t i = 0; i < tensor.shape.size(); ++i) {
       int64_t reach = 0;
       if (tensor.strides[i] < 0) return bad(fmt::format("has strides {}", ToString(tensor.strides)));
       if (tensor.shape[i] > 0 && (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &reach) ||
                                   __builtin_add_overflow(last, reach, &last))) {
-        return bad(fmt::format("has strides {} that overflow", ToString(tensor.strides)));
+        return bad(fmt::format("has strides {} that overflow from offset {}", ToString(tensor.strides), tensor.offset));
       }
     }
     if (ElementCount(tensor.shape) > 0 && last >= storage.window_elements) {

@@ -22,9 +22,10 @@ struct ArchiveEntry {
 class ArchiveBuilder {
  public:
   std::string comment;
-  bool zip64 = false;       // writes the 64-bit end record, and all ones in the classic one
-  uint16_t flags = 0;       // of every entry
-  std::string extra = "FB"  // padding as torch writes it: in the local header only
+  bool zip64_sizes = false;  // directory rows say all ones and have a 64-bit extra field
+  bool zip64 = false;        // writes the 64-bit end record, and all ones in the classic one
+  uint16_t flags = 0;        // of every entry
+  std::string extra = "FB"   // padding as torch writes it: in the local header only
                       + LittleEndian<uint16_t>(3) + "ZZZ";
 
   std::string Build(const std::vector<ArchiveEntry>& entries) const {
@@ -33,8 +34,7 @@ class ArchiveBuilder {
       const auto offset = static_cast<uint32_t>(file.size());
       file += LittleEndian(0x04034b50u) + Fields(entry) + LittleEndian(static_cast<uint16_t>(extra.size())) +
               entry.name + extra + entry.content;
-      directory += LittleEndian(0x02014b50u) + std::string(2, '\0') + Fields(entry) + std::string(12, '\0') +
-                   LittleEndian(offset) + entry.name;
+      directory += LittleEndian(0x02014b50u) + std::string(2, '\0') + Row(entry, offset);
     }
     const uint64_t start = file.size(), size = directory.size(), count = entries.size();
     file += directory;
@@ -51,6 +51,16 @@ class ArchiveBuilder {
   }
 
  private:
+  // From the flags to the end of a directory row.
+  std::string Row(const ArchiveEntry& entry, uint32_t offset) const {
+    const std::string fields = Fields(entry), zeros(10, '\0');
+    if (!zip64_sizes) return fields + std::string(2, '\0') + zeros + LittleEndian(offset) + entry.name;
+    const auto size = LittleEndian(uint64_t{entry.content.size()});
+    return fields.substr(0, 14) + std::string(8, '\xff') + fields.substr(22) + LittleEndian(uint16_t{36}) + zeros +
+           std::string(4, '\xff') + entry.name + LittleEndian(uint16_t{9}) + LittleEndian(uint16_t{4}) + "skip" +
+           LittleEndian(uint16_t{1}) + LittleEndian(uint16_t{24}) + size + size + LittleEndian(uint64_t{offset});
+  }
+  // From the version to the length of the name: the same in both headers.
   std::string Fields(const ArchiveEntry& entry) const {
     const auto size = LittleEndian(static_cast<uint32_t>(entry.content.size()));
     return std::string(2, '\0') + LittleEndian(flags) + std::string(10, '\0') + size + size +
