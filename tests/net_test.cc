@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/http_client.h"
+#include "tests/support/http_client.h"
 
 namespace sightline {
 namespace {

@@ -16,6 +16,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
@@ -290,10 +291,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The checks between head and body.
   Status Admit(Parser& parser, HttpRequest& request) {
     if (service_.callbacks.admission) SIGHTLINE_RETURN_IF_ERROR(service_.callbacks.admission(request));
-    const auto length = parser.content_length();
     const size_t limit = service_.options.max_body_bytes;
-    if (length && *length > limit) {
-      return Fail(Code::kBodyTooLarge, "the request body has " + std::to_string(*length) + " bytes, expected at most " +
+    const std::string_view announced = request.Header("Content-Length");
+    uint64_t length = 0;
+    std::from_chars(announced.data(), announced.data() + announced.size(), length);  // the parser has checked it
+    if (length > limit) {
+      return Fail(Code::kBodyTooLarge, "the request body has " + std::to_string(length) + " bytes, expected at most " +
                                            std::to_string(limit));
     }
     parser.body_limit(limit);

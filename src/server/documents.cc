@@ -82,9 +82,9 @@ std::string Text(const Json& document) {
 
 std::string HeatmapPng(const GazePerson& person) {
   std::vector<uint8_t> grey(kHeatmapCells);
-  // Half to even under the default rounding mode, as numpy rounds.
+  // In float32, half to even under the default rounding mode, as numpy does.
   for (size_t i = 0; i < grey.size(); ++i) {
-    grey[i] = static_cast<uint8_t>(std::nearbyint(double{person.heatmap[i]} * 255));
+    grey[i] = static_cast<uint8_t>(std::nearbyint(person.heatmap[i] * 255.0f));
   }
   return EncodeBase64(EncodeGreyPng(grey, kHeatmapSize, kHeatmapSize));
 }

@@ -195,7 +195,7 @@ void GazeService::Handle(std::shared_ptr<HttpRequest> request, HttpReply reply) 
     call->document = {.model = options_.model, .request_id = admitted->id, .received = request->received};
     call->request = std::move(request);
     call->reply = std::move(reply);
-    return workers_.Post([this, call] { Predict(call); });
+    return workers_.Post([this, call] { Guard(*call, [&] { Predict(call); }); });
   }
   Result<HttpResponse> response = Describe(*request);
   if (!response) return reply(FormatError(response.error(), *request));
@@ -246,6 +246,18 @@ std::string GazeService::MetricsText() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // POST /predict
 
+// Memory can run out while a picture is read or an answer written; that ends one request and not the server.
+template <typename Work>
+void GazeService::Guard(Call& call, Work work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    call.reply(FormatError(Error{Code::kOutOfMemory, "there is no memory for this request", {}}, *call.request));
+  } catch (const std::exception&) {
+    call.reply(FormatError(Error{Code::kInternal, "the request could not be answered", {}}, *call.request));
+  }
+}
+
 // On a worker: reads the request and hands it to the engine, whose device thread hands the answer back to a worker.
 void GazeService::Predict(const std::shared_ptr<Call>& call) {
   const auto start = Clock::now();
@@ -256,7 +268,7 @@ void GazeService::Predict(const std::shared_ptr<Call>& call) {
   GazeEngine* engine = engine_;
   engine->Run(std::exchange(call->ticket, {}), std::move(*gaze), [this, call](Result<GazeAnswer> answer) {
     auto shared = std::make_shared<Result<GazeAnswer>>(std::move(answer));
-    workers_.Post([this, call, shared] { AnswerPredict(*call, std::move(*shared)); });
+    workers_.Post([this, call, shared] { Guard(*call, [&] { AnswerPredict(*call, std::move(*shared)); }); });
   });
 }
 

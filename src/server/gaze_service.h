@@ -39,6 +39,8 @@ class GazeService {
   HttpResponse FormatError(const Error& error, const HttpRequest& request) const;
   void Observe(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer);
 
+  template <typename Work>
+  void Guard(Call& call, Work work);
   void Predict(const std::shared_ptr<Call>& call);
   Result<GazeRequest> ReadPredictRequest(Call& call) const;
   void AnswerPredict(Call& call, Result<GazeAnswer> answer);

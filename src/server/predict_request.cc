@@ -74,6 +74,12 @@ std::string_view NameOf(ondemand::json_type type) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Values
 
+// False for a word that only begins as null does.
+bool IsNull(ondemand::value value) {
+  bool null = false;
+  return value.is_null().get(null) == simdjson::SUCCESS && null;
+}
+
 // Checks a value that nobody asked for as strictly as the others, so that broken JSON never passes.
 simdjson::error_code CheckValue(ondemand::value value, int depth) {
   if (depth > kMaxDepth) return simdjson::DEPTH_ERROR;
@@ -108,7 +114,7 @@ simdjson::error_code CheckValue(ondemand::value value, int depth) {
     case ondemand::json_type::boolean:
       return value.get_bool().error();
     case ondemand::json_type::null:
-      return value.is_null() ? simdjson::SUCCESS : simdjson::N_ATOM_ERROR;
+      return IsNull(value) ? simdjson::SUCCESS : simdjson::N_ATOM_ERROR;
   }
   return simdjson::TAPE_ERROR;
 }
@@ -175,7 +181,7 @@ Status Reader::ExpectType(ondemand::value value, ondemand::json_type type, const
   ondemand::json_type found{};
   if (const auto error = value.type().get(found)) return NotJson(error);
   if (found == type) return {};
-  if (found == ondemand::json_type::null && !value.is_null()) return NotJson(simdjson::N_ATOM_ERROR);
+  if (found == ondemand::json_type::null && !IsNull(value)) return NotJson(simdjson::N_ATOM_ERROR);
   return Fail(Code::kInvalidRequest, fmt::format("{} is {}, expected {}", param, NameOf(found), NameOf(type)), param);
 }
 
@@ -311,7 +317,7 @@ Status Reader::ReadField(std::string_view name, ondemand::value value) {
   }
   const auto* field = std::ranges::find(kFields, name, &Field::name);
   if (field == std::end(kFields)) return ReadUnknown(name, value);
-  if (field->may_be_null && value.is_null()) return {};
+  if (field->may_be_null && IsNull(value)) return {};
   return (this->*field->read)(value);
 }
 
