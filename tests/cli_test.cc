@@ -138,6 +138,8 @@ TEST(CliCommandLine, RefusesWithASentenceAndWhereHelpIs) {
       {{"gaze", "a.jpg", "--detect-heads", "--blend-heatmap"}, "--blend-heatmap needs --overlay"},
       {{"gaze", "a.jpg", "--detect-heads", "--overlay", "x.out", "--heatmap", "x.out"}, "--overlay and --heatmap name"},
       {{"gaze", "a.jpg", "--detect-heads", "--weights", ""}, "--weights is empty"},
+      {{"gaze", "a.jpg", "--box"}, "--box needs a value"},
+      {{"gaze", "a.jpg", "--detect-heads", "--toy=1"}, "--toy takes no value"},
       {{"serve"}, "no model is given, expected gaze-lle"},
       {{"serve", "gaze-lle", "--port", "65536"}, "--port is '65536', expected a whole number from 0 to 65535"},
       {{"serve", "gaze-lle", "other"}, "'other' is not understood here"},

@@ -88,6 +88,12 @@ class HelpVerb : public Verb {
   std::string topic_;
 };
 
+// CLI11 says "--box: 1 required FOLDER missing" and "toy was given a disallowed flag override".
+std::string MismatchText(const std::string& text) {
+  if (const size_t colon = text.find(": "); colon != std::string::npos) return text.substr(0, colon) + " needs a value";
+  return fmt::format("--{} takes no value", text.substr(0, text.find(' ')));
+}
+
 // ---- what completion needs to know, read back from CLI11
 
 ValueDescription DescribeValue(const CLI::Option& option) {
@@ -191,6 +197,8 @@ Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& a
     return Parsed{nullptr, state_->app.help()};
   } catch (const CLI::CallForVersion&) {
     return Parsed{nullptr, state_->app.version() + "\n"};
+  } catch (const CLI::ArgumentMismatch& mismatch) {
+    return Refuse(MismatchText(mismatch.what()));
   } catch (const CLI::Error& error) {
     return Refuse(error.what());
   }
