@@ -59,7 +59,7 @@ using WeightVector = std::span<const float>;
 enum class Activation { kNone, kGelu, kRelu };  // kGelu is the exact erf form
 
 struct LinearOptions {
-  WeightVector bias;  // empty: none
+  WeightVector bias = {};  // empty: none
   Activation activation = Activation::kNone;
   // Output goes here, added to what is there (kStream, same rows, `outputs` columns). The result is this tensor.
   const Rows* add_to = nullptr;

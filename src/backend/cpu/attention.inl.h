@@ -1,5 +1,5 @@
-// Private: softmax(q k^T) v for a block of queries of one head. All scores of a query are kept, so the largest one and the
-// sum are found in one pass each and nothing is rescaled.
+// Private: softmax(q k^T) v for a block of queries of one head. All scores of a query are kept, so the largest one and
+// the sum are found in one pass each and nothing is rescaled.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ float LargestOf(const float* values, int64_t count) {
   return Largest<Isa>(Isa::Max(even, odd));
 }
 
-// Turns `count` scores into 2^(score - largest), in operand format and in place, and returns their sum. Memory up to the
-// next whole vector is written.
+// Turns `count` scores into 2^(score - largest), in operand format and in place, and returns their sum. Memory up to
+// the next whole vector is written.
 template <class Operand>
 float Exponentiate(float* scores, int64_t count) {
   using Isa = typename Operand::Isa;
@@ -37,23 +37,19 @@ float Exponentiate(float* scores, int64_t count) {
   constexpr int kLanes = Isa::kLanes;
   const Vec largest = Isa::Set(LargestOf<Isa>(scores, count));
   auto* weights = reinterpret_cast<typename Operand::Element*>(scores);  // never wider than the scores read so far
-  Vec even = Isa::Set(0.0f), odd = even;
+  Vec sum = Isa::Set(0.0f);
   int64_t i = 0;
-  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    const Vec a = Exp2<Isa>(Load<Isa>(scores + i) - largest);
-    const Vec b = Exp2<Isa>(Load<Isa>(scores + i + kLanes) - largest);
-    even += a;
-    odd += b;
-    Operand::Put(a, weights + i);
-    Operand::Put(b, weights + i + kLanes);
+  for (; i + kLanes <= count; i += kLanes) {
+    const Vec weight = Exp2<Isa>(Load<Isa>(scores + i) - largest);
+    sum += weight;
+    Operand::Put(weight, weights + i);
   }
-  for (; i < count; i += kLanes) {
-    Vec a = Exp2<Isa>(Load<Isa>(scores + i) - largest);
-    if (i + kLanes > count) a = KeepFirst<Isa>(a, count - i, 0.0f);
-    even += a;
-    Operand::Put(a, weights + i);
+  if (i < count) {
+    const Vec weight = KeepFirst<Isa>(Exp2<Isa>(Load<Isa>(scores + i) - largest), count - i, 0.0f);
+    sum += weight;
+    Operand::Put(weight, weights + i);
   }
-  return Sum<Isa>(even + odd);
+  return Sum<Isa>(sum);
 }
 
 // Product: F32Product or PairProduct, by the storage of queries, keys and values.
@@ -72,13 +68,13 @@ void Attention(const AttentionTask& task) {
   const auto* values = static_cast<const Element*>(arrays.values) + index * layout.value_elements;
 
   const int64_t stride = ScoreStride(length);
-  float* scores = task.scores;                       // [kQueryBlock, stride]
-  float* product = scores + kQueryBlock * stride;    // [kQueryBlock, kPanelColumns]
+  float* scores = task.scores;                           // [kQueryBlock, stride]
+  float* product = scores + kQueryBlock * stride;        // [kQueryBlock, kPanelColumns]
   float* scale = product + kQueryBlock * kPanelColumns;  // [kQueryBlock]
 
   for (int64_t key = 0; key < length; key += kPanelColumns) {
     MultiplyPanel<Product>(queries + task.row_begin * size, size, rows, keys + layout.keys.offset(key),
-                           layout.keys.width(key), size, false, scores + key, stride);
+                           layout.keys.width(key), size, false, scores + key, stride, [](int64_t, int64_t, float*) {});
   }
   for (int64_t i = 0; i < rows; ++i) scale[i] = 1.0f / Exponentiate<Operand>(scores + i * stride, length);
 
@@ -89,12 +85,15 @@ void Attention(const AttentionTask& task) {
   for (int64_t channel = 0; channel < size; channel += kPanelColumns) {
     const int64_t width = layout.values.width(channel);
     MultiplyPanel<Product>(weights, weight_stride, rows, values + layout.values.offset(channel), width, length, false,
-                           product, kPanelColumns);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < width; j += Isa::kLanes) {
-        Operand::Put(Load<Isa>(product + i * kPanelColumns + j) * Isa::Set(scale[i]), y + i * y_stride + channel + j);
-      }
-    }
+                           product, kPanelColumns, [&](int64_t row, int64_t tile_rows, const float* c) {
+                             for (int64_t i = 0; i < tile_rows; ++i) {
+                               Element* to = y + (row + i) * y_stride + channel;
+                               const typename Isa::Vec factor = Isa::Set(scale[row + i]);
+                               for (int64_t j = 0; j < width; j += Isa::kLanes) {
+                                 Operand::Put(Load<Isa>(c + i * kPanelColumns + j) * factor, to + j);
+                               }
+                             }
+                           });
   }
 }
 

@@ -15,14 +15,17 @@ namespace {
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
-constexpr int64_t kResidentBytes = 192 * 1024;
+constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
 constexpr int64_t kTasksPerThread = 12;
 
 Nonlinearity NonlinearityOf(Activation activation) {
   switch (activation) {
-    case Activation::kNone: return Nonlinearity::kNone;
-    case Activation::kGelu: return Nonlinearity::kGelu;
-    case Activation::kRelu: return Nonlinearity::kRelu;
+    case Activation::kNone:
+      return Nonlinearity::kNone;
+    case Activation::kGelu:
+      return Nonlinearity::kGelu;
+    case Activation::kRelu:
+      return Nonlinearity::kRelu;
   }
   return Nonlinearity::kNone;
 }
@@ -31,14 +34,15 @@ Nonlinearity NonlinearityOf(Activation activation) {
 
 // How a product is cut: blocks of rows that stay in the second-level cache, times ranges of whole panels.
 struct CpuBackend::MatmulPlan {
-  int64_t rows = 0;     // of a task
-  int64_t columns = 0;  // of a task
+  int64_t rows = 0;        // of a task
+  int64_t columns = 0;     // of a task
   int64_t row_blocks = 0;  // in a group of rows
   int64_t column_blocks = 0;
 
   MatmulPlan(int64_t group_rows, int64_t groups, const WeightMatrix& w, size_t element, int panel_columns,
              int threads) {
-    const int64_t row_bytes = Smaller(w.inputs, kDepthBlock) * static_cast<int64_t>(element);
+    const auto bytes = static_cast<int64_t>(element);
+    const int64_t row_bytes = DepthBlock(w.inputs, bytes) * bytes;
     const int64_t fitting = std::max<int64_t>(1, kResidentBytes / row_bytes / kTileRows) * kTileRows;
     row_blocks = CeilDivide(group_rows, fitting);
     rows = RoundUp(CeilDivide(group_rows, row_blocks), kTileRows);
@@ -116,7 +120,7 @@ void CpuBackend::ReserveScratch(int64_t floats) {
   for (std::shared_ptr<DeviceBlock>& block : scratch_) {
     if (block != nullptr && block->bytes >= bytes) continue;
     block = nullptr;
-    block = pool_.Take(bytes);
+    block = scratch_pool_.Take(bytes);
   }
 }
 
@@ -138,6 +142,7 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
     const int64_t row = group_begin + task % tasks_per_group / plan.column_blocks * plan.rows;
     const int64_t column = task % plan.column_blocks * plan.columns;
     run({.x = operand,
+         .x_stride = x.columns,
          .weights = w.packed.data(),
          .depth = w.inputs,
          .outputs = w.outputs,
@@ -160,8 +165,7 @@ void CpuBackend::DoLinear(const Rows& x, const WeightMatrix& w, const LinearOpti
   RunMatmul(AsOperand(x, w.precision), w, x.rows, [&](const MatmulTask& task) { format.linear(task, output); });
 }
 
-ProjectedHeads CpuBackend::DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias,
-                                 const AttentionShape& shape) {
+ProjectedHeads CpuBackend::DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias, const AttentionShape& shape) {
   const FormatKernels& format = FormatOf(w.precision);
   const HeadLayout layout = MakeHeadLayout(kernels_.lanes, kernels_.panel_columns, format.bf16_operands ? 2 : 1,
                                            shape.length, shape.head_size);

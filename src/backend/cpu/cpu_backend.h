@@ -19,7 +19,7 @@ class CpuBackend : public Backend {
   std::string isa() const override { return isa_; }
   int threads() const override { return team_.size(); }
   Precision preferred_precision() const override;
-  size_t allocated_bytes() const override { return pool_.allocated_bytes(); }
+  size_t allocated_bytes() const override { return pool_.allocated_bytes() + scratch_pool_.allocated_bytes(); }
 
   std::string PackedLayout(Precision precision) const override;
   size_t PackedBytes(Precision precision, int64_t outputs, int64_t inputs) const override;
@@ -52,6 +52,8 @@ class CpuBackend : public Backend {
   const std::string isa_;
   ThreadTeam team_;
   MemoryPool pool_;
+  // Apart from the other: a block kept here would be missing there in the next request.
+  MemoryPool scratch_pool_;
   std::vector<std::shared_ptr<DeviceBlock>> scratch_;
 };
 

@@ -18,20 +18,28 @@ bool IsAvailable(Isa isa) {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   switch (isa) {
-    case Isa::kGeneric: return true;
-    case Isa::kAvx2: return avx2;
-    case Isa::kAvx512: return avx512;
-    case Isa::kAvx512Bf16: return avx512 && __builtin_cpu_supports("avx512bf16");
+    case Isa::kGeneric:
+      return true;
+    case Isa::kAvx2:
+      return avx2;
+    case Isa::kAvx512:
+      return avx512;
+    case Isa::kAvx512Bf16:
+      return avx512 && __builtin_cpu_supports("avx512bf16");
   }
   return false;
 }
 
 const CpuKernels& KernelsFor(Isa isa) {
   switch (isa) {
-    case Isa::kGeneric: return GenericKernels();
-    case Isa::kAvx2: return Avx2Kernels();
-    case Isa::kAvx512: return Avx512Kernels();
-    case Isa::kAvx512Bf16: return Avx512BF16Kernels();
+    case Isa::kGeneric:
+      return GenericKernels();
+    case Isa::kAvx2:
+      return Avx2Kernels();
+    case Isa::kAvx512:
+      return Avx512Kernels();
+    case Isa::kAvx512Bf16:
+      return Avx512BF16Kernels();
   }
   return GenericKernels();
 }
@@ -40,10 +48,14 @@ const CpuKernels& KernelsFor(Isa isa) {
 
 std::string_view NameOf(Isa isa) {
   switch (isa) {
-    case Isa::kGeneric: return "generic";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
-    case Isa::kAvx512Bf16: return "avx512_bf16";
+    case Isa::kGeneric:
+      return "generic";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx512Bf16:
+      return "avx512_bf16";
   }
   return "unknown";
 }

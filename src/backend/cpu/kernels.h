@@ -1,8 +1,8 @@
 // Private: the heavy loops of the CPU backend, once per instruction set, behind tables of functions.
 //
 // Each kernels_<isa>.cc is compiled with that instruction set's flags and fills one table. Those files include nothing
-// that defines inline functions with external linkage: the linker keeps one copy of such a function, and it could be the
-// one that only newer processors can run.
+// that defines inline functions with external linkage: the linker keeps one copy of such a function, and it could be
+// the one that only newer processors can run.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,14 @@ namespace sightline::cpu {
 
 // A product of matrices is computed in tiles of this many rows.
 inline constexpr int kTileRows = 6;
-// A head's channels are handled in groups of this many; head sizes are multiples of it.
-inline constexpr int kChannelGroup = 16;
 
 enum class Nonlinearity { kNone, kGelu, kRelu };
 
-// Part of x * w^T: rows [row_begin, row_end) of x and columns [column_begin, column_end) of the product. column_begin is
-// the first of a panel; column_end is too, or it is `outputs`.
+// Part of x * w^T: rows [row_begin, row_end) of x and columns [column_begin, column_end) of the product. column_begin
+// is the first of a panel; column_end is too, or it is `outputs`.
 struct MatmulTask {
   const void* x = nullptr;        // [rows, depth] in operand format
+  int64_t x_stride = 0;           // elements from row to row
   const void* weights = nullptr;  // packed, see panels.inl.h
   int64_t depth = 0;
   int64_t outputs = 0;

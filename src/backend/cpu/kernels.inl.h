@@ -32,9 +32,12 @@ int64_t Spin(int64_t rounds, int64_t flops_per_step, Step step) {
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
     for (int i = 0; i < kSpinSums; ++i) sums[i] = step(sums[i]);
-#pragma GCC unroll 12
-    for (int i = 0; i < kSpinSums; ++i) Isa::KeepInRegister(sums[i]);
   }
+  typename Isa::Vec total = sums[0];
+#pragma GCC unroll 12
+  for (int i = 1; i < kSpinSums; ++i) total += sums[i];
+  // Never true, but the compiler does not know: the sums have to be computed.
+  if (Sum<Isa>(total) < 0.0f) return 0;
   return rounds * kSpinSums * flops_per_step;
 }
 
@@ -51,8 +54,8 @@ int64_t SpinBF16(int64_t rounds) {
 }
 
 template <class Isa>
-constexpr FormatKernels kF32Kernels = {false, Linear<F32Product<Isa>>, Qkv<F32Product<Isa>>,
-                                       Attention<F32Product<Isa>>, SpinF32<Isa>};
+constexpr FormatKernels kF32Kernels = {false, Linear<F32Product<Isa>>, Qkv<F32Product<Isa>>, Attention<F32Product<Isa>>,
+                                       SpinF32<Isa>};
 
 // bfloat16 weights without bfloat16 arithmetic.
 template <class Isa>

@@ -1,9 +1,8 @@
 // Compiled for AVX2 and FMA (module.cmake).
 #include <immintrin.h>
 
-#include "backend/cpu/vector_avx2.inl.h"
-
 #include "backend/cpu/kernels.inl.h"
+#include "backend/cpu/vector_avx2.inl.h"
 
 namespace sightline::cpu {
 

@@ -1,9 +1,8 @@
 // Compiled for AVX-512 with BF16 (module.cmake).
 #include <immintrin.h>
 
-#include "backend/cpu/vector_avx512.inl.h"
-
 #include "backend/cpu/kernels.inl.h"
+#include "backend/cpu/vector_avx512.inl.h"
 
 namespace sightline::cpu {
 

@@ -1,7 +1,6 @@
 // Compiled for any x86-64.
-#include "backend/cpu/vector_generic.inl.h"
-
 #include "backend/cpu/kernels.inl.h"
+#include "backend/cpu/vector_generic.inl.h"
 
 namespace sightline::cpu {
 

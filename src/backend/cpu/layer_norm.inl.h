@@ -26,8 +26,8 @@ void LayerNormInto(const LayerNormTask& task) {
   const float count = static_cast<float>(columns);
   for (int64_t row = task.row_begin; row < task.row_end; ++row) {
     const float* x = task.x + row * columns;
-    const Vec mean = Isa::Set(SumOver<Isa>(x, columns, [](Vec v) { return v; }) / count);
-    const float variance = SumOver<Isa>(x, columns, [mean](Vec v) { return (v - mean) * (v - mean); }) / count;
+    const Vec mean = Isa::Set(SumOver<Isa>(x, columns, [](const Vec& v) { return v; }) / count);
+    const float variance = SumOver<Isa>(x, columns, [mean](const Vec& v) { return (v - mean) * (v - mean); }) / count;
     const Vec scale = Isa::Set(1.0f / __builtin_sqrtf(variance + task.epsilon));
     auto* y = static_cast<typename Sink::Element*>(task.y) + row * columns;
     int64_t i = 0;

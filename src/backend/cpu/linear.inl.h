@@ -50,19 +50,20 @@ void LinearInto(const MatmulTask& task, const LinearOutput& output) {
   constexpr int kLanes = Isa::kLanes;
   auto* y = static_cast<typename Sink::Element*>(output.y);
   const float* bias = output.bias;
-  Multiply<Product>(task, [&](int64_t column, int64_t width, const float* c, int64_t c_stride) {
-    const int64_t columns = Smaller(width, task.outputs - column);
-    for (int64_t row = task.row_begin; row < task.row_end; ++row, c += c_stride) {
-      typename Sink::Element* to = y + row * task.outputs + column;
+  Multiply<Product>(task, [&](const FinishedTile& tile) {
+    const int64_t columns = Smaller(tile.columns, task.outputs - tile.column);
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const float* c = tile.c + i * tile.c_stride;
+      typename Sink::Element* to = y + (tile.row + i) * task.outputs + tile.column;
       int64_t j = 0;
       for (; j + kLanes <= columns; j += kLanes) {
         typename Isa::Vec v = Load<Isa>(c + j);
-        if (bias != nullptr) v += Load<Isa>(bias + column + j);
+        if (bias != nullptr) v += Load<Isa>(bias + tile.column + j);
         Sink::Put(Apply<Isa, kNonlinearity>(v), to + j);
       }
       if (j == columns) continue;
       typename Isa::Vec v = Load<Isa>(c + j);
-      if (bias != nullptr) v += LoadFirst<Isa>(bias + column + j, columns - j);
+      if (bias != nullptr) v += LoadFirst<Isa>(bias + tile.column + j, columns - j);
       Sink::PutFirst(Apply<Isa, kNonlinearity>(v), to + j, columns - j);
     }
   });
@@ -71,9 +72,12 @@ void LinearInto(const MatmulTask& task, const LinearOutput& output) {
 template <class Product, class Sink>
 void LinearTo(const MatmulTask& task, const LinearOutput& output) {
   switch (output.nonlinearity) {
-    case Nonlinearity::kNone: return LinearInto<Product, Sink, Nonlinearity::kNone>(task, output);
-    case Nonlinearity::kGelu: return LinearInto<Product, Sink, Nonlinearity::kGelu>(task, output);
-    case Nonlinearity::kRelu: return LinearInto<Product, Sink, Nonlinearity::kRelu>(task, output);
+    case Nonlinearity::kNone:
+      return LinearInto<Product, Sink, Nonlinearity::kNone>(task, output);
+    case Nonlinearity::kGelu:
+      return LinearInto<Product, Sink, Nonlinearity::kGelu>(task, output);
+    case Nonlinearity::kRelu:
+      return LinearInto<Product, Sink, Nonlinearity::kRelu>(task, output);
   }
 }
 
@@ -81,23 +85,27 @@ template <class Product>
 void Linear(const MatmulTask& task, const LinearOutput& output) {
   using Isa = typename Product::Isa;
   switch (output.sink) {
-    case LinearSink::kStoreF32: return LinearTo<Product, StoreF32<Isa>>(task, output);
-    case LinearSink::kAddF32: return LinearTo<Product, AddF32<Isa>>(task, output);
+    case LinearSink::kStoreF32:
+      return LinearTo<Product, StoreF32<Isa>>(task, output);
+    case LinearSink::kAddF32:
+      return LinearTo<Product, AddF32<Isa>>(task, output);
     case LinearSink::kStoreBF16:
       // Only asked for where operands are bfloat16.
       if constexpr (Product::Operand::kPair == 2) return LinearTo<Product, StoreBF16<Isa>>(task, output);
   }
 }
 
-// One group of 16 channels of a projected row, in operand format.
+// Channels of one head and one panel that are written together, in operand format. Head sizes are multiples of 16.
 template <class Operand>
 struct ChannelGroup {
-  static constexpr int kUnits = kChannelGroup / Operand::kPair;  // 32-bit lanes of a panel
-  typename Operand::Element channels[kChannelGroup];
+  static constexpr int kPanelColumns = Operand::Isa::kLanes * Operand::Isa::kPanelVectors;
+  static constexpr int kSize = kPanelColumns < 16 ? kPanelColumns : 16;
+  static constexpr int kUnits = kSize / Operand::kPair;  // 32-bit lanes of a panel
+  typename Operand::Element channels[kSize];
 
   ChannelGroup(const float* c, const float* bias) {
     using Isa = typename Operand::Isa;
-    for (int j = 0; j < kChannelGroup; j += Isa::kLanes) {
+    for (int j = 0; j < kSize; j += Isa::kLanes) {
       typename Isa::Vec v = Load<Isa>(c + j);
       if (bias != nullptr) v += Load<Isa>(bias + j);
       Operand::Put(v, channels + j);
@@ -105,7 +113,7 @@ struct ChannelGroup {
   }
 };
 
-// Heads of one sequence, and the three ways rows are written to them. `group` holds channels [channel, channel + 16).
+// Heads of one sequence, and the three ways rows are written to them. `group` holds the channels from `channel` on.
 template <class Operand>
 class HeadWriter {
  public:
@@ -145,8 +153,8 @@ class HeadWriter {
       __builtin_memcpy(to, group.channels, sizeof group.channels);
     } else {
       const bool alone = key % 2 == 0 && key + 1 == arrays_.length;
-      for (int i = 0; i < kChannelGroup; ++i) to[2 * i + key % 2] = group.channels[i];
-      for (int i = 0; alone && i < kChannelGroup; ++i) to[2 * i + 1] = 0;
+      for (int i = 0; i < ChannelGroup<Operand>::kSize; ++i) to[2 * i + key % 2] = group.channels[i];
+      for (int i = 0; alone && i < ChannelGroup<Operand>::kSize; ++i) to[2 * i + 1] = 0;
     }
   }
 
@@ -162,21 +170,22 @@ template <class Product>
 void Qkv(const MatmulTask& task, const float* bias, const HeadArrays& arrays) {
   using Operand = typename Product::Operand;
   const int64_t sequence = task.row_begin / arrays.length;
-  const int64_t first_row = task.row_begin - sequence * arrays.length;
+  const int64_t first_row = sequence * arrays.length;
   const HeadWriter<Operand> writer(arrays, sequence);
   const int64_t width = int64_t{arrays.heads} * arrays.head_size;
-  Multiply<Product>(task, [&](int64_t column, int64_t columns, const float* c, int64_t c_stride) {
-    for (int64_t group = column; group < Smaller(column + columns, task.outputs); group += kChannelGroup) {
-      const int64_t which = group / width;
-      const int64_t head = group % width / arrays.head_size;
-      const int64_t channel = group % arrays.head_size;
-      const float* group_bias = bias == nullptr ? nullptr : bias + group;
-      for (int64_t i = 0; i < task.row_end - task.row_begin; ++i) {
-        const ChannelGroup<Operand> values(c + i * c_stride + group - column, group_bias);
-        const int64_t row = first_row + i;
-        if (which == 0) writer.PutQuery(head, row, channel, values);
-        if (which == 1) writer.PutKey(head, row, channel, values);
-        if (which == 2) writer.PutValue(head, row, channel, values);
+  Multiply<Product>(task, [&](const FinishedTile& tile) {
+    const int64_t end = Smaller(tile.column + tile.columns, task.outputs);
+    for (int64_t column = tile.column; column < end; column += ChannelGroup<Operand>::kSize) {
+      const int64_t which = column / width;
+      const int64_t head = column % width / arrays.head_size;
+      const int64_t channel = column % arrays.head_size;
+      const float* group_bias = bias == nullptr ? nullptr : bias + column;
+      for (int64_t i = 0; i < tile.rows; ++i) {
+        const ChannelGroup<Operand> group(tile.c + i * tile.c_stride + column - tile.column, group_bias);
+        const int64_t row = tile.row + i - first_row;
+        if (which == 0) writer.PutQuery(head, row, channel, group);
+        if (which == 1) writer.PutKey(head, row, channel, group);
+        if (which == 2) writer.PutValue(head, row, channel, group);
       }
     }
   });

@@ -1,6 +1,6 @@
-// Private: the inner loop of everything. A tile is up to 6 rows of x times one panel, its sums kept in registers over the
-// whole depth; every element is summed in order of k by one chain of multiply-adds, whatever the tile it falls into, so
-// its bits do not depend on the number of rows.
+// Private: the inner loop of everything. A tile is up to 6 rows of x times one panel, its sums kept in registers over
+// the whole depth; every element is summed in order of k by one chain of multiply-adds, whatever the tile it falls
+// into, so its bits do not depend on the number of rows.
 #pragma once
 
 #include <cstdint>
@@ -121,8 +121,8 @@ struct PairProduct {
 
  private:
   template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void AddDots(const uint16_t* x, int64_t x_stride, const uint16_t* panel,
-                                             int pair_bytes, Sums<Isa, kRows, kVectors>& sums) {
+  [[gnu::always_inline]] static void AddDots(const uint16_t* x, int64_t x_stride, const uint16_t* panel, int pair_bytes,
+                                             Sums<Isa, kRows, kVectors>& sums) {
     typename Isa::Bits row[kVectors];
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) row[j] = LoadBits<Isa>(panel + 2 * j * Isa::kLanes);
@@ -182,39 +182,50 @@ const TileFunction<Product>* TilesFor(int64_t columns) {
   return columns == kLanes ? kTiles<Product, 1> : kTiles<Product, 2>;
 }
 
-// All `rows` of x times one panel (part) of `columns`.
-template <class Product>
+// Rows of x times one panel (part) of `columns`, tile by tile; calls finish(first row, rows, c) after each, with c at
+// its first row.
+template <class Product, class Finish>
 void MultiplyPanel(const typename Product::Operand::Element* x, int64_t x_stride, int64_t rows,
                    const typename Product::Weight* panel, int64_t columns, int64_t depth, bool resume, float* c,
-                   int64_t c_stride) {
+                   int64_t c_stride, Finish finish) {
   const TileFunction<Product>* tiles = TilesFor<Product>(columns);
   for (int64_t row = 0; row < rows; row += kTileRows) {
-    tiles[Smaller(rows - row, kTileRows) - 1](x + row * x_stride, x_stride, panel, depth, resume, c + row * c_stride,
-                                              c_stride);
+    const int64_t tile_rows = Smaller(rows - row, kTileRows);
+    float* tile = c + row * c_stride;
+    tiles[tile_rows - 1](x + row * x_stride, x_stride, panel, depth, resume, tile, c_stride);
+    finish(row, tile_rows, tile);
   }
 }
 
-// Computes the task and calls finish(first column, columns, c, c_stride) for every panel, columns rounded up to whole
-// vectors; c has one row per row of the task.
+// Computes the task and calls finish(tile) for every tile that is done.
+struct FinishedTile {
+  int64_t row, rows;        // of the product
+  int64_t column, columns;  // of the product; whole vectors, so possibly more than there are
+  const float* c;
+  int64_t c_stride;
+};
+
 template <class Product, class Finish>
 void Multiply(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
+  using Element = typename Product::Operand::Element;
   constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
   const PanelLayout layout{Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth};
-  const auto* x = static_cast<const typename Product::Operand::Element*>(task.x) + task.row_begin * task.depth;
+  const auto* x = static_cast<const Element*>(task.x) + task.row_begin * task.x_stride;
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
-  const int64_t rows = task.row_end - task.row_begin;
-  const bool whole = task.depth <= kDepthBlock;
-  // Nothing has to be kept from panel to panel then: the scratch of one stays in the first-level cache.
-  const int64_t c_stride = whole ? kPanelColumns : RoundUp(task.column_end - task.column_begin, kPanelColumns);
-  for (int64_t k = 0; k < task.depth; k += kDepthBlock) {
-    const int64_t depth = Smaller(kDepthBlock, task.depth - k);
+  const int64_t depth_block = DepthBlock(task.depth, sizeof(Element));
+  const int64_t c_stride = RoundUp(task.column_end - task.column_begin, kPanelColumns);
+  for (int64_t k = 0; k < task.depth; k += depth_block) {
+    const int64_t depth = Smaller(depth_block, task.depth - k);
+    const bool last = k + depth == task.depth;
     for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
       const int64_t width = layout.width(column);
-      float* c = task.product + (whole ? 0 : column - task.column_begin);
-      MultiplyPanel<Product>(x + k, task.depth, rows, weights + layout.offset(column) + k * width, width, depth, k > 0,
-                             c, c_stride);
-      if (k + depth == task.depth) finish(column, width, c, c_stride);
+      MultiplyPanel<Product>(x + k, task.x_stride, task.row_end - task.row_begin,
+                             weights + layout.offset(column) + k * width, width, depth, k > 0,
+                             task.product + column - task.column_begin, c_stride,
+                             [&](int64_t row, int64_t rows, const float* c) {
+                               if (last) finish(FinishedTile{task.row_begin + row, rows, column, width, c, c_stride});
+                             });
     }
   }
 }

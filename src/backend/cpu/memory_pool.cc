@@ -25,12 +25,12 @@ class SystemMemory {
  public:
   explicit SystemMemory(size_t bytes) : bytes_(bytes) {
     const size_t alignment = bytes < kHugePage ? kCacheLine : kHugePage;
-    data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}));
+    data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment}));
     alignment_ = alignment;
     // Advice only: where huge pages are off, plain ones do.
     if (alignment == kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);
   }
-  ~SystemMemory() { ::operator delete(data_, bytes_, std::align_val_t{alignment_}); }
+  ~SystemMemory() { ::operator delete (data_, bytes_, std::align_val_t{alignment_}); }
   SystemMemory(const SystemMemory&) = delete;
   SystemMemory& operator=(const SystemMemory&) = delete;
 

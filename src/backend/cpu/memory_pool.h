@@ -10,8 +10,8 @@
 namespace sightline::cpu {
 
 // Blocks by size class. A block whose last handle goes returns here and is handed out again, never to the system: fresh
-// memory costs more than any operation on it. Blocks start on a cache line; big ones lie in huge pages. Not thread-safe.
-// Handles may outlive the pool.
+// memory costs more than any operation on it. Blocks start on a cache line; big ones lie in huge pages. Not
+// thread-safe. Handles may outlive the pool.
 class MemoryPool {
  public:
   MemoryPool();

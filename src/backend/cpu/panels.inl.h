@@ -1,8 +1,8 @@
-// Private: how the right-hand matrix of a product lies in memory. Weights, keys and values share one arrangement, so one
-// inner loop reads all three:
+// Private: how the right-hand matrix of a product lies in memory. Weights, keys and values share one arrangement, so
+// one inner loop reads all three:
 //
-//   The matrix has `depth` rows (summed over) and `columns`. Columns are grouped into panels of `panel_columns`; the last
-//   panel is as narrow as whole vectors allow. Inside a panel of width w the element (k, j) is number
+//   The matrix has `depth` rows (summed over) and `columns`. Columns are grouped into panels of `panel_columns`; the
+//   last panel is as narrow as whole vectors allow. Inside a panel of width w the element (k, j) is number
 //       (k / pair * w + j) * pair + k % pair
 //   where pair is 2 for bfloat16 (a 32-bit lane holds two consecutive k) and 1 for float32.
 //
@@ -35,7 +35,8 @@ struct PanelLayout {
 };
 
 // The arrays of Qkv hold one block per (sequence, head), in that order. Queries are rows, as [length, head_size]; keys
-// are the columns of the first product, so [head_size deep, length columns]; values are [length deep, head_size columns].
+// are the columns of the first product, so [head_size deep, length columns]; values are [length deep, head_size
+// columns].
 struct HeadLayout {
   PanelLayout keys, values;
   int64_t query_elements = 0, key_elements = 0, value_elements = 0;
@@ -48,9 +49,13 @@ constexpr HeadLayout MakeHeadLayout(int lanes, int panel_columns, int pair, int6
   return {keys, values, RoundUp(length * head_size, 32), RoundUp(keys.elements(), 32), RoundUp(values.elements(), 32)};
 }
 
-// A sum over more than this many k pauses in memory, so that the part of x being read stays in the second-level cache.
-// Pausing is exact: the running sums are float32 in registers and in memory.
-constexpr int64_t kDepthBlock = 1024;
+// A sum over a long row of x pauses in memory after this many k, so that the part of x and of the panel being read stay
+// in the second-level cache. Depends on nothing but the depth: the order of summation is part of a row's bits.
+constexpr int64_t kDepthBlockBytes = 3072;
+constexpr int64_t DepthBlock(int64_t depth, int64_t element_bytes) {
+  const int64_t blocks = (depth * element_bytes + kDepthBlockBytes - 1) / kDepthBlockBytes;
+  return RoundUp((depth + blocks - 1) / blocks, 2);
+}
 
 // Floats of scratch for a MatmulTask.
 constexpr int64_t ProductElements(int64_t rows, int64_t columns, int panel_columns) {

@@ -17,7 +17,6 @@ struct Avx2 {
   static Vec MulAdd(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
   // b where either is not a number.
   static Vec Max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
-  static void KeepInRegister(Vec& v) { asm volatile("" : "+x"(v)); }
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Private: sixteen floats at a time with AVX-512, and its bfloat16 arithmetic. The including file brings the intrinsics.
+// Private: sixteen floats at a time with AVX-512, and its bfloat16 arithmetic. The including file brings the
+// intrinsics.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,6 @@ struct Avx512 {
   // b where either is not a number.
   // (g++ 12 warns about its own header in the form without a mask.)
   static Vec Max(Vec a, Vec b) { return _mm512_maskz_max_ps(0xffff, a, b); }
-  static void KeepInRegister(Vec& v) { asm volatile("" : "+v"(v)); }
 };
 
 struct Avx512BF16 : Avx512 {

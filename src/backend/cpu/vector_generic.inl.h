@@ -16,7 +16,6 @@ struct Generic {
   static Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
   // b where either is not a number.
   static Vec Max(Vec a, Vec b) { return a > b ? a : b; }
-  static void KeepInRegister(Vec& v) { asm volatile("" : "+x"(v)); }
 };
 
 }  // namespace

@@ -36,10 +36,12 @@ void StoreFirst(typename Isa::Vec v, float* to, int64_t count) {
 // `v` with the elements from `count` on replaced.
 template <class Isa>
 typename Isa::Vec KeepFirst(typename Isa::Vec v, int64_t count, float other) {
-  float lanes[Isa::kLanes];
-  Store<Isa>(v, lanes);
-  for (int64_t i = count; i < Isa::kLanes; ++i) lanes[i] = other;
-  return Load<Isa>(lanes);
+  typedef int32_t Indices __attribute__((vector_size(sizeof(v))));
+  static constexpr int32_t kIndices[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  Indices indices;
+  __builtin_memcpy(&indices, kIndices, sizeof indices);
+  const auto kept = (typename Isa::Bits)(indices < static_cast<int32_t>(count));
+  return (typename Isa::Vec)(((typename Isa::Bits)v & kept) | ((typename Isa::Bits)Isa::Set(other) & ~kept));
 }
 
 // op over all lanes, halving: a fixed order on every compiler.
@@ -69,7 +71,7 @@ float Largest(typename Isa::Vec v) {
   return Reduce<Isa>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-// 2^x for x <= 127, relative error below 1e-7; everything under 2^-125 counts as 2^-125. NaN stays NaN.
+// 2^x for x <= 127, relative error below 1e-7; everything under 2^-100 counts as 2^-100. NaN stays NaN.
 // x = n + f with |f| <= 1/2; 2^f is a minimax polynomial with constant term 1 (relative error 2.6e-9 before rounding).
 template <class Isa>
 typename Isa::Vec Exp2(typename Isa::Vec x) {
@@ -77,7 +79,7 @@ typename Isa::Vec Exp2(typename Isa::Vec x) {
   using Bits = typename Isa::Bits;
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
   const Vec rounder = Isa::Set(12582912.0f);
-  x = Isa::Max(Isa::Set(-125.0f), x);
+  x = Isa::Max(Isa::Set(-100.0f), x);
   const Vec rounded = x + rounder;
   const Vec f = x - (rounded - rounder);
   Vec p = Isa::Set(1.5594677549e-4f);

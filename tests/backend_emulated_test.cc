@@ -1,0 +1,54 @@
+// The AVX-512 kernels compiled against SIMDe instead of the compiler's intrinsics, so that any processor can run them.
+#include "backend/cpu/kernels.h"
+#include "gtest/gtest.h"
+
+#if __has_include(<simde/x86/avx512.h>)
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+
+#include "tensor/tensor.h"
+
+namespace {
+
+// The one intrinsic that SIMDe 0.7.4 lacks.
+__m256i _mm512_cvtneps_pbh(__m512 v) {
+  float lanes[16];
+  uint16_t rounded[16];
+  __builtin_memcpy(lanes, &v, sizeof lanes);
+  for (int i = 0; i < 16; ++i) rounded[i] = sightline::BF16FromFloat(lanes[i]);
+  __m256i result;
+  __builtin_memcpy(&result, rounded, sizeof result);
+  return result;
+}
+
+}  // namespace
+
+#include "backend/cpu/kernels.inl.h"
+#include "backend/cpu/vector_avx512.inl.h"
+#include "tests/backend_targets.h"
+
+namespace sightline {
+
+const cpu::CpuKernels* EmulatedAvx512Kernels() {
+  static constexpr cpu::CpuKernels kKernels = cpu::MakeKernels<cpu::Avx512>(cpu::kWideningKernels<cpu::Avx512>);
+  return &kKernels;
+}
+
+const cpu::CpuKernels* EmulatedAvx512BF16Kernels() {
+  static constexpr cpu::CpuKernels kKernels = cpu::MakeKernels<cpu::Avx512BF16>(cpu::kBF16Kernels<cpu::Avx512BF16>);
+  return &kKernels;
+}
+
+}  // namespace sightline
+
+#else
+
+namespace sightline {
+
+const cpu::CpuKernels* EmulatedAvx512Kernels() { return nullptr; }
+const cpu::CpuKernels* EmulatedAvx512BF16Kernels() { return nullptr; }
+
+}  // namespace sightline
+
+#endif

@@ -1,0 +1,85 @@
+// A row's bits do not depend on how many rows, sequences or threads are computed with it, nor on its place among them.
+#include "gtest/gtest.h"
+#include "tests/backend_targets.h"
+
+namespace sightline {
+namespace {
+
+class Repeatability : public testing::TestWithParam<Target> {
+ protected:
+  bool emulated() const { return GetParam().name.starts_with("emulated"); }
+
+  const Precision precision_ = GetParam().precision;
+};
+
+std::vector<float> RowsOf(const std::vector<float>& values, int64_t columns, int64_t first, int64_t count) {
+  return {values.begin() + first * columns, values.begin() + (first + count) * columns};
+}
+
+// Runs everything that works on rows: LayerNorm, Linear to operand, Linear added to a stream.
+std::vector<float> RunRows(Backend& backend, Precision precision, const TestWeights& up, const TestWeights& down,
+                           const std::vector<float>& x, int64_t rows) {
+  const int64_t width = up.matrix.inputs;
+  const std::vector<float> gain = Noise(width, 1, 11), bias = Noise(width, 1, 12);
+  const std::vector<float> hidden_bias = Noise(up.matrix.outputs, 1, 13);
+  const Rows stream = backend.Upload(x, rows, width, Storage::kStream);
+  const Rows normed = backend.LayerNorm(stream, gain, bias, 1e-6f, backend.OperandStorage(precision));
+  const Rows hidden = backend.Linear(normed, up.matrix, {.bias = hidden_bias, .activation = Activation::kGelu});
+  return backend.Download(backend.Linear(hidden, down.matrix, {.add_to = &stream}));
+}
+
+TEST_P(Repeatability, RowsDoNotKnowTheirNeighbours) {
+  // 1700 hidden columns: more than one block of the depth.
+  const int64_t width = 52, hidden = emulated() ? 130 : 1700, many = emulated() ? 100 : 1025;
+  const std::unique_ptr<Backend> one = GetParam().Make(1);
+  const TestWeights up(*one, precision_, Noise(hidden * width, 0.3f, 1), hidden, width);
+  const TestWeights down(*one, precision_, Noise(hidden * width, 0.3f, 2), width, hidden);
+  const std::vector<float> x = Noise(many * width, 1, 3);
+  const std::vector<float> all = RunRows(*one, precision_, up, down, x, many);
+  for (int threads = 1; threads <= 3; ++threads) {
+    const std::unique_ptr<Backend> backend = GetParam().Make(threads);
+    EXPECT_EQ(RunRows(*backend, precision_, up, down, x, many), all) << threads << " threads";
+  }
+  for (int64_t rows = 1; rows <= 40; ++rows) {
+    const int64_t first = (rows * 37) % (many - 40);
+    ASSERT_EQ(RunRows(*one, precision_, up, down, RowsOf(x, width, first, rows), rows), RowsOf(all, width, first, rows))
+        << rows << " rows";
+  }
+  for (int64_t row = 0; row < many; row += 41) {
+    ASSERT_EQ(RunRows(*one, precision_, up, down, RowsOf(x, width, row, 1), 1), RowsOf(all, width, row, 1))
+        << "row " << row;
+  }
+}
+
+std::vector<float> RunAttention(Backend& backend, const TestWeights& w, const std::vector<float>& x,
+                                const AttentionShape& shape) {
+  const Rows rows =
+      backend.Upload(x, shape.sequences * shape.length, w.matrix.inputs, backend.OperandStorage(w.matrix.precision));
+  return backend.Download(backend.Attention(backend.Qkv(rows, w.matrix, {}, shape)));
+}
+
+TEST_P(Repeatability, SequencesDoNotKnowTheirNeighbours) {
+  const int64_t inputs = 20, sequences = 3, length = emulated() ? 77 : 1025;
+  for (const int head_size : {32, 64}) {
+    const int heads = 2;
+    const int64_t width = heads * head_size;
+    const std::unique_ptr<Backend> one = GetParam().Make(1);
+    const TestWeights w(*one, precision_, Noise(3 * width * inputs, 0.5f, 1), 3 * width, inputs);
+    const std::vector<float> x = Noise(sequences * length * inputs, 1, 2);
+    const std::vector<float> all = RunAttention(*one, w, x, {sequences, length, heads, head_size});
+    for (const int threads : {2, 3}) {
+      const std::unique_ptr<Backend> backend = GetParam().Make(threads);
+      EXPECT_EQ(RunAttention(*backend, w, x, {sequences, length, heads, head_size}), all) << threads << " threads";
+    }
+    for (int64_t i = 0; i < sequences; ++i) {
+      EXPECT_EQ(RunAttention(*one, w, RowsOf(x, inputs, i * length, length), {1, length, heads, head_size}),
+                RowsOf(all, width, i * length, length))
+          << "sequence " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Repeatability, testing::ValuesIn(AllTargets()), TargetName);
+
+}  // namespace
+}  // namespace sightline
