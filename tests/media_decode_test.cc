@@ -116,18 +116,28 @@ INSTANTIATE_TEST_SUITE_P(Manifest, Bomb,
                                          "bomb_extra_idat.png"),
                          TestName);
 
+// Overwrites width and height in the frame header of a JPEG.
+std::vector<std::byte> WithSize(std::vector<std::byte> jpeg, std::byte frame_marker, uint16_t width, uint16_t height) {
+  const std::array<std::byte, 2> marker = {std::byte{0xff}, frame_marker};
+  const auto frame = std::search(jpeg.begin(), jpeg.end(), marker.begin(), marker.end());
+  for (const auto& [offset, value] : {std::pair(5, height), {7, width}}) {
+    frame[offset] = static_cast<std::byte>(value >> 8);
+    frame[offset + 1] = static_cast<std::byte>(value);
+  }
+  return jpeg;
+}
+
 // A header may claim what it likes within the limits: memory is taken only as the pixels come.
 TEST(DecodeImage, SmallFilesThatClaimManyPixelsTakeLittleMemory) {
-  std::vector<std::byte> jpeg = Awkward("bomb_sof.jpg");
-  const std::array<std::byte, 5> size = {std::byte{8}, std::byte{0x20}, std::byte{0}, std::byte{0x20}, std::byte{0}};
-  const std::array<std::byte, 2> start_of_frame = {std::byte{0xff}, std::byte{0xc0}};
-  const auto header = std::ranges::search(jpeg, start_of_frame);
-  std::ranges::copy(size, header.begin() + 4);
-  const int64_t before = PeakMemory(true);
-  const auto decoded = DecodeImage(jpeg);
-  ASSERT_FALSE(decoded.has_value());
-  EXPECT_EQ(decoded.error().code, Code::kImageTruncated);
-  EXPECT_LT(PeakMemory(false) - before, 32 << 20);
+  const std::vector<std::byte> files[] = {WithSize(Awkward("bomb_sof.jpg"), std::byte{0xc0}, 8192, 8192),
+                                          WithSize(Awkward("progressive.jpg"), std::byte{0xc2}, 8192, 8192)};
+  for (const auto& file : files) {
+    const int64_t before = PeakMemory(true);
+    const auto decoded = DecodeImage(file);
+    ASSERT_FALSE(decoded.has_value());
+    EXPECT_EQ(decoded.error().code, Code::kImageTruncated) << decoded.error().message;
+    EXPECT_LT(PeakMemory(false) - before, 32 << 20);
+  }
 }
 
 TEST(DecodeImage, LimitsAreCheckedOnTheHeader) {
@@ -174,6 +184,94 @@ TEST(DecodeImage, MessagesSayWhatCameAndWhatIsAccepted) {
   EXPECT_EQ(DecodeImage(Awkward("anim.gif")).error().message,
             "the file is a GIF picture; JPEG, PNG and WebP are accepted");
   EXPECT_EQ(DecodeImage(Awkward("text.jpg")).error().message, "the file is text; JPEG, PNG and WebP are accepted");
+}
+
+std::vector<std::byte> Bytes(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+void Append(std::vector<std::byte>& bytes, const std::vector<std::byte>& more) {
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
+// 8 x 8 pixels, one block a component, every scan holds one component: "no difference, end of block" and padding.
+std::vector<std::byte> JpegWithScans(int scans) {
+  std::vector<std::byte> file = Bytes({0xff, 0xd8, 0xff, 0xdb, 0, 67, 0});
+  file.insert(file.end(), 64, std::byte{1});
+  Append(file, Bytes({0xff, 0xc0, 0, 17, 8, 0, 8, 0, 8, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0}));
+  for (int table : {0x00, 0x10}) {
+    Append(file, Bytes({0xff, 0xc4, 0, 20, table, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  }
+  for (int i = 0; i < scans; ++i) Append(file, Bytes({0xff, 0xda, 0, 8, 1, i % 3 + 1, 0, 0, 63, 0, 0x3f}));
+  Append(file, Bytes({0xff, 0xd9}));
+  return file;
+}
+
+TEST(DecodeImage, TheNumberOfScansIsBounded) {
+  const auto normal = DecodeImage(JpegWithScans(3));
+  ASSERT_TRUE(normal.has_value()) << normal.error().message;
+  EXPECT_THAT(normal->image.rgb, testing::Each(128));
+  EXPECT_TRUE(DecodeImage(JpegWithScans(99)).has_value());
+  const auto bomb = DecodeImage(JpegWithScans(10'000));
+  ASSERT_FALSE(bomb.has_value());
+  EXPECT_EQ(bomb.error().code, Code::kImageUndecodable);
+  EXPECT_THAT(bomb.error().message, HasSubstr("scans"));
+}
+
+int OrientationWith(const std::vector<std::byte>& tiff) {
+  std::vector<std::byte> file = JpegWithScans(3);
+  const auto size = static_cast<int>(tiff.size()) + 8;
+  std::vector<std::byte> segment = Bytes({0xff, 0xe1, size >> 8, size & 255, 'E', 'x', 'i', 'f', 0, 0});
+  Append(segment, tiff);
+  file.insert(file.begin() + 2, segment.begin(), segment.end());
+  const auto decoded = DecodeImage(file);
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
+  return decoded->exif_orientation;
+}
+
+TEST(DecodeImage, ExifIsReadInBothByteOrdersAndIgnoredWhenDamaged) {
+  const auto little = Bytes({'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0});
+  const auto big = Bytes(
+      {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 2, 1, 0, 0, 3, 0, 0, 0, 1, 0, 9, 0, 0, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 8, 0, 0});
+  EXPECT_EQ(OrientationWith(little), 6);
+  EXPECT_EQ(OrientationWith(big), 8);
+  for (size_t length = 0; length + 2 < little.size(); ++length) {
+    const int orientation = OrientationWith({little.begin(), little.begin() + static_cast<std::ptrdiff_t>(length)});
+    EXPECT_EQ(orientation, length >= 20 ? 6 : 1) << length;
+  }
+  for (size_t i = 0; i < big.size(); ++i) {
+    for (int value : {0x00, 0x7f, 0xff}) {
+      std::vector<std::byte> damaged = big;
+      damaged[i] = static_cast<std::byte>(value);
+      const int orientation = OrientationWith(damaged);
+      EXPECT_TRUE(orientation >= 1 && orientation <= 8);
+    }
+  }
+}
+
+// A first frame that does not fill the canvas lies on white.
+TEST(DecodeImage, TheFirstFrameOfAnAnimationHasItsPlace) {
+  std::vector<std::byte> file = Awkward("animated.webp");
+  const auto find = [&file](std::string_view type) {
+    const auto wanted = AsBytes(type);
+    return std::search(file.begin(), file.end(), wanted.begin(), wanted.end());
+  };
+  find("VP8X")[12] = std::byte{105};  // width - 1
+  find("VP8X")[15] = std::byte{73};   // height - 1
+  find("ANMF")[8] = std::byte{2};     // x / 2
+  find("ANMF")[11] = std::byte{3};    // y / 2
+  const auto decoded = DecodeImage(file);
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  const Image& image = decoded->image;
+  ASSERT_EQ(image.width, 106);
+  ASSERT_EQ(image.height, 74);
+  const auto pixel = [&image](size_t x, size_t y) { return std::span(image.rgb).subspan((y * 106 + x) * 3, 3); };
+  EXPECT_THAT(pixel(0, 0), ElementsAre(255, 255, 255));
+  EXPECT_THAT(pixel(3, 6), ElementsAre(255, 255, 255));
+  EXPECT_THAT(pixel(4, 6), ElementsAre(220, 30, 30));
+  EXPECT_THAT(pixel(105, 73), ElementsAre(255, 255, 255));
 }
 
 class Truncation : public testing::TestWithParam<std::string> {};
