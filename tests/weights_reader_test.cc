@@ -362,6 +362,53 @@ TEST_F(ReaderArchive, RefusesEndRecordsThatDisagree) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// The layout before torch 1.6
+
+class ReaderLegacy : public ::testing::Test {
+ protected:
+  // {"w": tensor of 2 x 3 floats} over a storage under key 5 of `elements`, of which `window` (a pickled value) is
+  // seen.
+  std::string File(int64_t elements, const std::string& window, const std::string& keys, bool little = true) const {
+    PickledTensor tensor;
+    tensor.key = "5";
+    tensor.elements = elements;
+    std::string record = tensor.Record();
+    record.insert(record.find("tQ"), window);
+    std::string file = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    file += "\x80\x02M\xe9\x03.\x80\x02}(" + PickledString("little_endian") + (little ? "\x88u." : "\x89u.");
+    file += PickledDictionary(PickledString("w") + record) + "\x80\x02](" + keys + "e.";
+    file += LittleEndian<int64_t>(8);
+    for (int i = 0; i < 8; ++i) file += LittleEndian(static_cast<float>(i));
+    return file;
+  }
+};
+
+TEST_F(ReaderLegacy, ReadsAWindowOfAnotherStorage) {
+  const std::string window = "(" + PickledString("6") + "K\x02K\x06t";
+  const std::string file = File(8, window, PickledString("5"));
+  const auto checkpoint = Checkpoint::FromBytes(AsBytes(file), "x.pt");
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  std::vector<float> values(6);
+  ASSERT_TRUE(CopyAsFloat(*checkpoint->Find("w"), values));
+  EXPECT_THAT(values, ElementsAre(2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(ErrorOf(File(8, "N", PickledString("5"))), "no error");
+}
+
+TEST_F(ReaderLegacy, RefusesWindowsBeyondTheStorage) {
+  EXPECT_THAT(ErrorOf(File(8, "(" + PickledString("6") + "K\x03K\x06t", PickledString("5"))),
+              HasSubstr("a window of 6"));
+  EXPECT_THAT(ErrorOf(File(8, "(" + PickledString("6") + "K\x02K\x05t", PickledString("5"))),
+              HasSubstr("w reaches to element 5 of a storage of 5"));
+}
+
+TEST_F(ReaderLegacy, RefusesStoragesThatDoNotMatch) {
+  EXPECT_THAT(ErrorOf(File(8, "N", "")), HasSubstr("follow the last storage"));
+  EXPECT_THAT(ErrorOf(File(8, "N", PickledString("7"))), HasSubstr("no tensor uses storage 7"));
+  EXPECT_THAT(ErrorOf(File(7, "N", PickledString("5"))), HasSubstr("storage 5 has 32 bytes, expected 7 elements"));
+  EXPECT_THAT(ErrorOf(File(8, "N", PickledString("5"), false)), HasSubstr("byte order is big"));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Other formats, and the file itself
 
 TEST(Reader, SaysWhatAnotherFormatLooksLike) {

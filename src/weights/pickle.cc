@@ -94,13 +94,13 @@ class PickleMachine {
       case 't':  // TUPLE
         return TupleFromMark();
       case 's':  // SETITEM
-        return Fill({Kind::kDict, Kind::kOrderedDict}, 2);
+        return Fill(Target::kDictionary, 2);
       case 'u':  // SETITEMS
-        return FillFromMark({Kind::kDict, Kind::kOrderedDict});
+        return FillFromMark(Target::kDictionary);
       case 'a':  // APPEND
-        return Fill({Kind::kList, Kind::kList}, 1);
+        return Fill(Target::kList, 1);
       case 'e':  // APPENDS
-        return FillFromMark({Kind::kList, Kind::kList});
+        return FillFromMark(Target::kList);
       case 'N':  // NONE
         return Push(Kind::kNone);
       case 0x88:  // NEWTRUE
@@ -217,8 +217,9 @@ class PickleMachine {
     Length length = 0;
     std::string_view text;
     if (!cursor_.Read(&length)) return Short();
-    if (length > kMaxString)
+    if (length > kMaxString) {
       return Bad(fmt::format("has a string of {} bytes, at most {} are read", length, kMaxString));
+    }
     if (!cursor_.Take(length, &text)) return Short();
     if (!simdjson::validate_utf8(text)) return Bad(fmt::format("has a string that is not UTF-8: {}", Printable(text)));
     return Push(Kind::kString, 0, text);
@@ -239,22 +240,24 @@ class PickleMachine {
     return PushContainer(Kind::kTuple, count);
   }
   // Moves the topmost `count` values into the container below them.
-  Status Fill(std::pair<Kind, Kind> kinds, size_t count) {
+  enum class Target { kList, kDictionary };
+  Status Fill(Target target, size_t count) {
     if (Available() < count + 1) return Bad("fills a container that is not there");
     const auto first = stack_.end() - static_cast<ptrdiff_t>(count);
-    const PickleValue target = *(first - 1);
-    if (target.kind != kinds.first && target.kind != kinds.second) {
-      return Bad(fmt::format("adds items to {}", NameOf(target.kind)));
+    const PickleValue container = *(first - 1);
+    const bool is_dictionary = container.kind == Kind::kDict || container.kind == Kind::kOrderedDict;
+    if (target == Target::kDictionary ? !is_dictionary : container.kind != Kind::kList) {
+      return Bad(fmt::format("adds items to {}", NameOf(container.kind)));
     }
-    if (kinds.first == Kind::kDict && count % 2 != 0) return Bad("has a dictionary key without a value");
-    std::vector<PickleValue>& items = Items(target);
+    if (is_dictionary && count % 2 != 0) return Bad("has a dictionary key without a value");
+    std::vector<PickleValue>& items = Items(container);
     items.insert(items.end(), first, stack_.end());
     stack_.erase(first, stack_.end());
     return {};
   }
-  Status FillFromMark(std::pair<Kind, Kind> kinds) {
+  Status FillFromMark(Target target) {
     SIGHTLINE_ASSIGN_OR_RETURN(const size_t count, TakeMark());
-    return Fill(kinds, count);
+    return Fill(target, count);
   }
   std::vector<PickleValue>& Items(const PickleValue& container) {
     return pickle_.containers[static_cast<size_t>(container.number)];
@@ -304,8 +307,9 @@ class PickleMachine {
   Status StackGlobal() {
     SIGHTLINE_ASSIGN_OR_RETURN(const PickleValue name, Pop());
     SIGHTLINE_ASSIGN_OR_RETURN(const PickleValue module, Pop());
-    if (name.kind != Kind::kString || module.kind != Kind::kString)
+    if (name.kind != Kind::kString || module.kind != Kind::kString) {
       return Bad("names a symbol by something else than text");
+    }
     return PushSymbol(module.text, name.text);
   }
   Status PushSymbol(std::string_view module, std::string_view name) {

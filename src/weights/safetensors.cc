@@ -95,8 +95,9 @@ class SafetensorsFile {
       return BadRow(name, "has no dtype, shape or data_offsets");
     }
     const auto* known = std::ranges::find(kDTypes, dtype, &DTypeName::name);
-    if (known == std::end(kDTypes))
+    if (known == std::end(kDTypes)) {
       return BadRow(name, fmt::format("has the type {}, which is not read", Printable(dtype)));
+    }
     row.dtype = known->dtype;
     if (shape.size() > kMaxRank) return BadRow(name, fmt::format("has {} dimensions", shape.size()));
     for (const auto& item : shape) {

@@ -78,8 +78,9 @@ class LegacyFile {
         return Bad(
             fmt::format("storage {} reaches past the end; the file is cut short or damaged", Printable(key.text)));
       }
-      if (!by_key.emplace(key.text, bytes).second)
+      if (!by_key.emplace(key.text, bytes).second) {
         return Bad(fmt::format("storage {} is there twice", Printable(key.text)));
+      }
     }
     if (cursor.remaining() != 0) return Bad(fmt::format("{} bytes follow the last storage", cursor.remaining()));
     return Match(object, by_key);
