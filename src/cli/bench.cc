@@ -30,8 +30,9 @@ class BenchVerb : public Verb {
 
 // What the run took and where it ran, beside the bench itself.
 struct Machine {
-  std::string processor;  // "AMD EPYC 9554 64-Core Processor", as the kernel names it
-  double rss_mib = 0, peak_rss_mib = 0;
+  std::string processor;    // "AMD EPYC 9554 64-Core Processor", as the kernel names it
+  double rss_mib = 0;       // after the last pass
+  double peak_rss_mib = 0;  // of the whole run, packing included
 };
 
 // The text after "key:" in a file of such lines, as under /proc; empty where there is none.
@@ -134,12 +135,15 @@ Result<int> BenchVerb::Run() {
   });
   if (!weights) return tl::make_unexpected(weights.error());
   progress.Show("loading weights");
-  SIGHTLINE_ASSIGN_OR_RETURN(const GazeBench bench,
-                             BenchGazeLle(*std::move(weights), bench_, [&progress](int done, int total) {
-                               progress.Show(fmt::format("pass {} of {}", done, total));
-                             }));
+  Machine machine;
+  machine.processor = ProcValue("/proc/cpuinfo", "model name");
+  const auto after_pass = [&progress, &machine](int done, int total) {
+    machine.rss_mib = StatusMib("VmRSS");  // while the model is there
+    progress.Show(fmt::format("pass {} of {}", done, total));
+  };
+  SIGHTLINE_ASSIGN_OR_RETURN(const GazeBench bench, BenchGazeLle(*std::move(weights), bench_, after_pass));
+  machine.peak_rss_mib = StatusMib("VmHWM");
   progress.Clear();
-  const Machine machine = DescribeMachine();
   Print(json_ ? Json(bench, machine) : Table(bench, machine));
   return 0;
 }
