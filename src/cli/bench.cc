@@ -52,8 +52,6 @@ double StatusMib(std::string_view key) {
   return static_cast<double>(std::strtoll(text.c_str(), nullptr, 10)) / 1024.0;
 }
 
-Machine DescribeMachine() { return {ProcValue("/proc/cpuinfo", "model name"), StatusMib("VmRSS"), StatusMib("VmHWM")}; }
-
 double TenToOne(const GazeBench& bench) {
   return bench.model_one_head.best_ms > 0 ? bench.model_ten_heads.best_ms / bench.model_one_head.best_ms : 0;
 }
