@@ -86,13 +86,13 @@ class Reply:
 class GazeServer:
     """One server process. Use it as a context manager."""
 
-    def __init__(self, *arguments, environment=None, port="0", command=()):
+    def __init__(self, *arguments, environment=None, port="0", command=(), weights="--toy"):
         self._folder = tempfile.TemporaryDirectory(prefix="sightline-http-")
         self.folder = pathlib.Path(self._folder.name)
         self._log = open(self.folder / "log", "w+b")
         port_option = [] if port is None else ["--port", str(port)]
         self.process = subprocess.Popen(
-            [*command, BINARY, "serve", "gaze-lle", "--toy", *port_option, *map(str, arguments)],
+            [*command, BINARY, "serve", "gaze-lle", weights, *port_option, *map(str, arguments)],
             env={**os.environ, "SIGHTLINE_CACHE": str(self.folder / "cache"), "LC_ALL": "C", **(environment or {})},
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         self.port = None
@@ -124,9 +124,12 @@ class GazeServer:
                 raise RuntimeError(f"the log never said {text!r}:\n{self.log()}")
             time.sleep(0.005)
 
-    def wait_until_ready(self):
-        self.wait_for_log("listening on http://")
+    def wait_until_it_listens(self):
+        self.wait_for_log("loading weights")
         self.port = int(re.search(r"listening on http://[^ ]*:(\d+)", self.log())[1])
+
+    def wait_until_ready(self):
+        self.wait_until_it_listens()
         self.wait_for_log(READY)
 
     def stop(self, number=signal.SIGTERM):
