@@ -220,6 +220,28 @@ TEST(DecodeImage, TheNumberOfScansIsBounded) {
   EXPECT_THAT(bomb.error().message, HasSubstr("scans"));
 }
 
+// Marks that differ from the standard and change no pixel: cameras write them, every viewer opens them.
+TEST(DecodeImage, HarmlessFaultsOfJpegsAreForgiven) {
+  std::vector<std::byte> file = JpegWithScans(3);
+  const auto expected = DecodeImage(file);
+  const std::vector<std::byte> junk = Bytes({0, 0, 0, 0});
+  file.insert(file.end() - 2, junk.begin(), junk.end());  // before the end marker
+  *(file.end() - 9) = std::byte{0};                       // last coefficient of a scan that holds all: 63
+  const auto decoded = DecodeImage(file);
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+  EXPECT_EQ(decoded->image.rgb, expected->image.rgb);
+}
+
+TEST(DecodeImage, PngTransparencyWithAWrongChecksumIsAnError) {
+  std::vector<std::byte> file = Awkward("rgb_trns_key.png");
+  const auto type = AsBytes(std::string_view("tRNS"));
+  const auto chunk = std::search(file.begin(), file.end(), type.begin(), type.end());
+  chunk[5] ^= std::byte{1};
+  const auto decoded = DecodeImage(file);
+  ASSERT_FALSE(decoded.has_value());
+  EXPECT_EQ(decoded.error().code, Code::kImageUndecodable);
+}
+
 int OrientationWith(const std::vector<std::byte>& tiff) {
   std::vector<std::byte> file = JpegWithScans(3);
   const auto size = static_cast<int>(tiff.size()) + 8;

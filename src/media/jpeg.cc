@@ -81,7 +81,8 @@ void JpegReader::Stop(j_common_ptr info, int reason) {
 
 // The library paints what it cannot read grey and goes on with a warning; here the damage is an error.
 void JpegReader::OnMessage(j_common_ptr info, int level) {
-  constexpr int kHarmless[] = {JWRN_ADOBE_XFORM, JWRN_BOGUS_ICC, JWRN_EXTRANEOUS_DATA, JWRN_JFIF_MAJOR};
+  constexpr int kHarmless[] = {JWRN_ADOBE_XFORM, JWRN_BOGUS_ICC, JWRN_EXTRANEOUS_DATA, JWRN_JFIF_MAJOR,
+                               JWRN_NOT_SEQUENTIAL};
   if (level >= 0 || std::ranges::count(kHarmless, info->err->msg_code) > 0) return;
   Stop(info, info->err->msg_code == JWRN_HIT_MARKER ? kTruncated : info->err->msg_code);
 }

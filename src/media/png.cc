@@ -1,7 +1,7 @@
 #include <spng.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <memory>
 
 #include "media/codecs.h"
@@ -23,7 +23,7 @@ class PixelChunks {
   uint64_t compressed_bytes() const { return compressed_bytes_; }
   // The file ends inside a chunk of pixels.
   bool pixels_cut() const { return pixels_cut_; }
-  // Reads from the start again.
+  // Makes the chunks the input of a context that lives no longer than they.
   void Attach(spng_ctx* context);
 
  private:
@@ -75,10 +75,7 @@ void PixelChunks::Add(std::span<const std::byte> chunk, std::string_view type) {
   }
 }
 
-void PixelChunks::Attach(spng_ctx* context) {
-  piece_ = offset_ = 0;
-  spng_set_png_stream(context, Read, this);
-}
+void PixelChunks::Attach(spng_ctx* context) { spng_set_png_stream(context, Read, this); }
 
 int PixelChunks::Read(spng_ctx*, void* self, void* out, size_t length) {
   auto& chunks = *static_cast<PixelChunks*>(self);
@@ -141,6 +138,8 @@ Result<DecodedImage> DecodePng(std::span<const std::byte> file, const DecodeOpti
   const PngContext context(spng_ctx_new(0), spng_ctx_free);
   if (context == nullptr) return tl::make_unexpected(PngError(SPNG_EMEM));
   chunks.Attach(context.get());
+  // Of the ancillary chunks only transparency gets this far, and a wrong one would go unseen.
+  spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_ERROR);
   spng_ihdr header;
   if (int code = spng_get_ihdr(context.get(), &header); code != SPNG_OK) return tl::make_unexpected(PngError(code));
   SIGHTLINE_RETURN_IF_ERROR(CheckSize(header.width, header.height, options));
