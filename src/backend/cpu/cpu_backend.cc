@@ -106,15 +106,6 @@ void CpuBackend::DoCopyRows(const Rows& from, const Rows& to) {
   std::memmove(DataOf(to), DataOf(from), static_cast<size_t>(from.rows) * RowBytes(from));
 }
 
-Rows CpuBackend::AsOperand(const Rows& x, Precision precision) {
-  // The stream and float32 operands are stored alike.
-  if (ElementBytes(x.storage) == ElementBytes(OperandStorage(precision))) return x;
-  const Rows rounded = Empty(x.rows, x.columns, OperandStorage(precision));
-  const auto* values = reinterpret_cast<const float*>(DataOf(x));
-  DoUpload({values, static_cast<size_t>(x.rows * x.columns)}, rounded);
-  return rounded;
-}
-
 void CpuBackend::ReserveScratch(int64_t floats) {
   const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
   for (std::shared_ptr<DeviceBlock>& block : scratch_) {
@@ -162,7 +153,7 @@ void CpuBackend::DoLinear(const Rows& x, const WeightMatrix& w, const LinearOpti
                       .y = DataOf(y)};
   if (options.add_to != nullptr) output.sink = LinearSink::kAddF32;
   if (y.storage == Storage::kOperandBF16) output.sink = LinearSink::kStoreBF16;
-  RunMatmul(AsOperand(x, w.precision), w, x.rows, [&](const MatmulTask& task) { format.linear(task, output); });
+  RunMatmul(x, w, x.rows, [&](const MatmulTask& task) { format.linear(task, output); });
 }
 
 ProjectedHeads CpuBackend::DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias, const AttentionShape& shape) {

@@ -40,8 +40,6 @@ class CpuBackend : public Backend {
   void DoAttention(const ProjectedHeads& projected, const Rows& y) override;
 
   const FormatKernels& FormatOf(Precision precision) const;
-  // x itself, or x rounded to the operand storage of `precision`.
-  Rows AsOperand(const Rows& x, Precision precision);
   // Runs the product x * w^T in tasks; rows of one task stay within a group of `group_rows`.
   void RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_rows, FunctionRef<void(const MatmulTask&)> run);
   // Scratch of at least `floats` for every member of the team.

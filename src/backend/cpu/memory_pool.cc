@@ -30,7 +30,7 @@ class SystemMemory {
     // Advice only: where huge pages are off, plain ones do.
     if (alignment == kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);
   }
-  ~SystemMemory() { ::operator delete (data_, bytes_, std::align_val_t{alignment_}); }
+  ~SystemMemory() { ::operator delete (data_, std::align_val_t{alignment_}); }
   SystemMemory(const SystemMemory&) = delete;
   SystemMemory& operator=(const SystemMemory&) = delete;
 
