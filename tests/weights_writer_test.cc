@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
-#include <cstring>
+#include <csignal>
 #include <numeric>
 
 #include "tests/support/temporary_folder.h"
@@ -87,8 +88,18 @@ TEST(WriteTorchCheckpoint, ReportsFoldersThatAreNotThere) {
 }
 
 TEST(WriteTorchCheckpoint, ReportsAFullDisk) {
-  const Status status = WriteTorchCheckpoint("/dev/full", kSpecs, kCountUp);
-  EXPECT_FALSE(status);
+  const TemporaryFolder folder;
+  rlimit old;  // a limit on file sizes stands for the disk
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{20000, old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = WriteTorchCheckpoint(folder.path() / "a.pt", kSpecs, kCountUp);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, old_handler);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kNoSpace);
+  EXPECT_EQ(CountFiles(folder.path()), 0u);
 }
 
 TEST(WriteTorchCheckpoint, RefusesArchivesBeyond4GiB) {
