@@ -238,9 +238,42 @@ TEST(Weights, FoldersAreReadAndFaultsNamed) {
   const auto weights = OpenGazeWeights({.folder = folder.path()});
   ASSERT_TRUE(weights) << weights.error().message;
   EXPECT_TRUE(weights->synthetic);
+  EXPECT_EQ(weights->files.decoder.note(), kSyntheticNote);
   EXPECT_FALSE(OpenGazeWeights({.toy = true})->synthetic);
   std::ofstream(folder.path() / "dinov2_second.pth") << "x";
   EXPECT_THAT(OpenGazeWeights({.folder = folder.path()}).error().message, HasSubstr("expected one dinov2* file"));
+}
+
+// Files of the official generator carry no note: the numbers themselves tell.
+TEST(Weights, SyntheticNumbersAreKnownWithoutANote) {
+  TemporaryFolder folder;
+  const std::vector<TensorSpec> tensors{{"cls_token", {1, 1, 768}}};
+  const auto write = [&](uint64_t seed, float amplitude) {
+    const auto fill = [&](size_t, std::span<float> values) -> Status {
+      SyntheticTensor("cls_token", seed, 0.0f, amplitude, values);
+      return {};
+    };
+    EXPECT_TRUE(WriteTorchCheckpoint(folder.path() / "x.pth", tensors, fill));
+    const auto file = Checkpoint::Open(folder.path() / "x.pth");
+    return IsSynthetic({*file, *file});
+  };
+  for (uint64_t seed = 0; seed < 50; ++seed) EXPECT_TRUE(write(seed, 0.8f)) << "seed " << seed;
+  EXPECT_FALSE(write(1, 0.7654321f)) << "other numbers of the same size";
+}
+
+TEST(Weights, ADamagedDownloadIsNotPacked) {
+  TemporaryFolder folder, cache;
+  const auto files = WriteSyntheticGazeLle({"tiny", true, 5, {}, folder.path()});
+  std::fstream file(files->backbone, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(400'000);
+  file.put('\x55');
+  file.close();
+  GazeEngineOptions options;
+  options.cache_folder = cache.path();
+  const auto engine = GazeEngine::Open(*OpenGazeWeights({.folder = folder.path()}), options);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, Code::kCorruptWeights);
+  EXPECT_THAT(engine.error().message, HasSubstr("CRC-32"));
 }
 
 TEST(Weights, TheHuggingFaceCacheIsFoundAndItsAbsenceExplained) {

@@ -131,13 +131,17 @@ TEST_P(Toy, DriftInBf16IsWithinTheOfficialDrift) {
   EXPECT_EQ(moved, drift.at("argmax_moved_more_than_2_cells").get<int>());
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryPath, Toy,
-                         testing::Combine(testing::Values(Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
-                                          testing::Values(Profile::kUpstream, Profile::kPort)),
-                         [](const auto& param) {
-                           return std::string(NameOf(std::get<0>(param.param))) + "_" +
-                                  std::string(NameOf(std::get<1>(param.param)));
-                         });
+std::string PathName(const testing::TestParamInfo<std::tuple<Isa, Profile>>& path) {
+  return std::string(NameOf(std::get<0>(path.param))) + "_" + std::string(NameOf(std::get<1>(path.param)));
+}
+
+constexpr auto kProfiles = {Profile::kUpstream, Profile::kPort};
+INSTANTIATE_TEST_SUITE_P(VectorPaths, Toy,
+                         testing::Combine(testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
+                                          testing::ValuesIn(kProfiles)),
+                         PathName);
+INSTANTIATE_TEST_SUITE_P(Long_PlainPath, Toy,
+                         testing::Combine(testing::Values(Isa::kGeneric), testing::ValuesIn(kProfiles)), PathName);
 
 }  // namespace
 }  // namespace sightline

@@ -1,5 +1,8 @@
 #include "backend/backend.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <cmath>
 #include <numbers>
 
@@ -10,6 +13,11 @@ namespace {
 
 // Head sizes are multiples of this many channels on every backend.
 constexpr int kHeadSizeStep = 16;
+
+// Multiplications and additions of a [m, k] by [k, n] product, in units of 1e9.
+double ProductGflop(int64_t m, int64_t n, int64_t k) {
+  return 2e-9 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
 
 void CheckRows(const Rows& rows) {
   SIGHTLINE_CHECK(rows.block != nullptr && rows.rows >= 0 && rows.columns > 0);
@@ -42,6 +50,15 @@ Result<Precision> ParsePrecision(std::string_view name) {
 }
 
 float QueryScale(int head_size) { return static_cast<float>(std::numbers::log2e / std::sqrt(double{1} * head_size)); }
+
+template <typename Compute, typename Name>
+void Backend::Observed(const Compute& compute, const Name& name, double gflop) const {
+  if (!observer_) return compute();
+  const auto start = std::chrono::steady_clock::now();
+  compute();
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  observer_({name(), gflop, spent.count()});
+}
 
 Rows Backend::Empty(int64_t rows, int64_t columns, Storage storage) {
   SIGHTLINE_CHECK(rows >= 0 && columns > 0);
@@ -86,7 +103,8 @@ Rows Backend::Linear(const Rows& x, const WeightMatrix& w, const LinearOptions& 
   CheckWeights(*this, w);
   CheckVector(options.bias, w.outputs);
   SIGHTLINE_CHECK(x.columns == w.inputs);
-  SIGHTLINE_CHECK(x.storage == Storage::kStream || x.storage == OperandStorage(w.precision));
+  SIGHTLINE_CHECK(x.storage == OperandStorage(w.precision) ||
+                  (x.storage == Storage::kStream && w.precision == Precision::kF32));
   Rows y;
   if (options.add_to != nullptr) {
     y = *options.add_to;
@@ -95,7 +113,8 @@ Rows Backend::Linear(const Rows& x, const WeightMatrix& w, const LinearOptions& 
   } else {
     y = Empty(x.rows, w.outputs, options.stream_output ? Storage::kStream : x.storage);
   }
-  DoLinear(x, w, options, y);
+  Observed([&] { DoLinear(x, w, options, y); }, [&] { return fmt::format("linear {}x{}", w.inputs, w.outputs); },
+           ProductGflop(x.rows, w.outputs, w.inputs));
   return y;
 }
 
@@ -104,7 +123,7 @@ Rows Backend::LayerNorm(const Rows& x, WeightVector gain, WeightVector bias, flo
   SIGHTLINE_CHECK(x.storage == Storage::kStream);
   SIGHTLINE_CHECK(static_cast<int64_t>(gain.size()) == x.columns && static_cast<int64_t>(bias.size()) == x.columns);
   const Rows y = Empty(x.rows, x.columns, output);
-  DoLayerNorm(x, gain, bias, epsilon, y);
+  Observed([&] { DoLayerNorm(x, gain, bias, epsilon, y); }, [&] { return fmt::format("layer norm {}", x.columns); }, 0);
   return y;
 }
 
@@ -115,7 +134,10 @@ ProjectedHeads Backend::Qkv(const Rows& x, const WeightMatrix& w, WeightVector b
   CheckShape(shape, x);
   SIGHTLINE_CHECK(x.columns == w.inputs && x.storage == OperandStorage(w.precision));
   SIGHTLINE_CHECK(w.outputs == int64_t{3} * shape.heads * shape.head_size);
-  return DoQkv(x, w, bias, shape);
+  ProjectedHeads projected;
+  Observed([&] { projected = DoQkv(x, w, bias, shape); }, [&] { return fmt::format("qkv {}x{}", w.inputs, w.outputs); },
+           ProductGflop(x.rows, w.outputs, w.inputs));
+  return projected;
 }
 
 Rows Backend::Attention(const ProjectedHeads& projected) {
@@ -123,7 +145,9 @@ Rows Backend::Attention(const ProjectedHeads& projected) {
   const Rows y = Empty(shape.sequences * shape.length, int64_t{1} * shape.heads * shape.head_size, projected.storage);
   CheckShape(shape, y);
   SIGHTLINE_CHECK(projected.queries != nullptr && projected.keys != nullptr && projected.values != nullptr);
-  DoAttention(projected, y);
+  Observed([&] { DoAttention(projected, y); },
+           [&] { return fmt::format("attention {}x{}", shape.heads, shape.head_size); },
+           2 * ProductGflop(y.rows, y.columns, shape.length));
   return y;
 }
 

@@ -97,7 +97,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string name() const = 0;  // "CPU AVX2, 2 threads"
+  virtual std::string name() const = 0;  // "CPU avx2, 2 threads"
   virtual std::string isa() const = 0;   // "avx2"
   virtual int threads() const = 0;
   // What `auto` means here: bf16 where the processor computes in it, else f32.
@@ -140,6 +140,10 @@ class Backend {
 
  private:
   OperationObserver observer_;
+
+  // Runs `compute`, and tells the observer when there is one.
+  template <typename Compute, typename Name>
+  void Observed(const Compute& compute, const Name& name, double gflop) const;
 
   virtual std::shared_ptr<DeviceBlock> Allocate(size_t bytes) = 0;
   virtual Storage DoOperandStorage(Precision precision) const = 0;

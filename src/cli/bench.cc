@@ -118,7 +118,6 @@ void BenchVerb::Declare(OptionSet& options) {
   DeclareModel(options, model_, "what to time");
   options.Group("Measuring");
   options.Whole("--iterations", bench_.iterations, 1, 100'000, "passes to time (default 10)");
-  options.Whole("--heads", bench_.heads, 1, kMostHeads, "heads in the table of stages (default 1)");
   DeclareWeights(options, weights_);
   DeclareCompute(options, bench_.precision, bench_.threads);
   options.Group("Results");

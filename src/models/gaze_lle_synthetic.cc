@@ -30,11 +30,12 @@ class SyntheticWriter {
 
  private:
   Status WritePart(std::string_view part, const std::filesystem::path& path, std::span<const TensorSpec> tensors) {
-    return WriteTorchCheckpoint(path, tensors, [&](size_t index, std::span<float> values) -> Status {
+    const auto fill = [&](size_t index, std::span<float> values) -> Status {
       SIGHTLINE_RETURN_IF_ERROR(rules_.Fill(part, tensors[index], options_.size, options_.seed, values));
       if (++done_; progress_) progress_(done_, total_);
       return {};
-    });
+    };
+    return WriteTorchCheckpoint(path, tensors, fill, kSyntheticNote);
   }
 
   SynthesisRules rules_;

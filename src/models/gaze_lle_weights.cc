@@ -31,6 +31,14 @@ FillFloats Plain(const Checkpoint& file, std::string name) {
   };
 }
 
+// For the first tensor that is packed from a file: a damaged download is found before it is kept.
+FillFloats Verified(const Checkpoint& file, FillFloats fill) {
+  return [file, fill = std::move(fill)](std::span<float> out) -> Status {
+    SIGHTLINE_RETURN_IF_ERROR(file.Verify());
+    return fill(out);
+  };
+}
+
 // Multiplies row r of a [rows, n] tensor (n = 1 for a bias) by gain[r].
 FillFloats RowsTimes(const Checkpoint& file, std::string name, std::string gain_name) {
   return [file, name = std::move(name), gain_name = std::move(gain_name)](std::span<float> out) -> Status {
@@ -146,8 +154,9 @@ struct Planner {
 
 void PlanBackbone(Planner planner, const GazeDimensions& dimensions, GazeLle::Weights* weights) {
   const int width = dimensions.width;
+  planner.plan.Vector(&weights->class_token, "backbone.cls_token", {width},
+                      Verified(planner.file, Plain(planner.file, "cls_token")));
   planner.Linear(&weights->patch, "patch_embed.proj", width, kPatchValues);
-  planner.Vector(&weights->class_token, "cls_token", width);
   for (const Profile profile : {Profile::kUpstream, Profile::kPort}) {
     planner.plan.Vector(&weights->tokens[static_cast<int>(profile)], fmt::format("backbone.tokens.{}", NameOf(profile)),
                         {1 + kGazePatches, width}, TokenTable(planner.file, width, profile));
@@ -160,10 +169,11 @@ void PlanBackbone(Planner planner, const GazeDimensions& dimensions, GazeLle::We
 }
 
 void PlanDecoder(Planner planner, const GazeDimensions& dimensions, GazeLle::Weights* weights) {
+  planner.plan.Vector(&weights->head_token, "decoder.head_token", {kDecoderWidth},
+                      Verified(planner.file, Plain(planner.file, "head_token.weight")));
   planner.Linear(&weights->scene, "linear", kDecoderWidth, dimensions.width);
   planner.plan.Vector(&weights->scene_positions, "decoder.pos_embed", {kGazePatches, kDecoderWidth},
                       ScenePositions(planner.file));
-  planner.Vector(&weights->head_token, "head_token.weight", kDecoderWidth);
   for (int i = 0; i < kDecoderBlocks; ++i) {
     planner.Block(&weights->decoder[i], fmt::format("transformer.{}.", i), kDecoderWidth, kDecoderHeads, false);
   }

@@ -110,7 +110,8 @@ std::vector<float> PatchRows(std::span<const float> pixels);
 std::vector<TensorSpec> GazeBackboneTensors(const GazeDimensions& dimensions);
 std::vector<TensorSpec> GazeDecoderTensors(const GazeDimensions& dimensions);
 
-// Whether the files hold random numbers made by our synthetic rule (or say so themselves), not a trained network.
+inline constexpr std::string_view kSyntheticNote = "synthetic weights";  // Checkpoint::note of what we make
+// Whether the files hold random numbers, not a trained network: they say so, or they were made by the synthetic rule.
 bool IsSynthetic(const GazeLle::Files& files);
 
 struct SyntheticGazeOptions {

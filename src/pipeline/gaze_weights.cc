@@ -43,7 +43,7 @@ Result<fs::path> FindOne(const fs::path& folder, std::string_view prefix) {
     }
     found = entry.path();
   }
-  if (error) return tl::make_unexpected(ErrnoError("cannot read folder", folder, error.value()));
+  if (error) return tl::make_unexpected(ErrnoError("read folder", folder, error.value()));
   if (found.empty()) {
     return Fail(Code::kNotFound, fmt::format("{}: holds no {}* file; a weights folder has one dinov2* and one gazelle*",
                                              folder.string(), prefix));

@@ -190,7 +190,6 @@ class GazeEngine {
 // Times the model alone, stage by stage, on one picture-sized input of synthetic pixels.
 struct GazeBenchOptions {
   int iterations = 10;
-  int heads = 1;
   int threads = 0;
   std::optional<Precision> precision;
 };

@@ -111,6 +111,7 @@ struct Checkpoint::State {
   std::vector<std::string> names;
   std::map<std::string, TensorView, std::less<>> tensors;
   std::vector<ChecksummedBytes> checksums;
+  std::string note;
 };
 
 Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& path) {
@@ -130,6 +131,7 @@ Result<Checkpoint> Checkpoint::Read(MappedFile file, std::span<const std::byte> 
   state->bytes = bytes;
   state->source = std::move(source);
   state->checksums = std::move(content.checksums);
+  state->note = std::move(content.note);
   state->names.reserve(content.tensors.size());
   for (NamedTensor& tensor : content.tensors) {
     state->tensors.emplace(tensor.name, std::move(tensor.view));
@@ -147,11 +149,14 @@ const TensorView* Checkpoint::Find(std::string_view name) const {
   return found == state_->tensors.end() ? nullptr : &found->second;
 }
 
+const std::string& Checkpoint::note() const { return state_->note; }
+
 const std::string& Checkpoint::source() const { return state_->source; }
 
 std::string Checkpoint::identity() const {
   if (state_->file.path().empty()) return "sha256:" + Sha256Hex(state_->bytes);
-  return fmt::format("{}:{}:{}", state_->source, state_->bytes.size(), state_->file.modified_ns());
+  return fmt::format("{}:{}:{}", std::filesystem::absolute(state_->file.path()).string(), state_->bytes.size(),
+                     state_->file.modified_ns());
 }
 
 std::span<const std::byte> Checkpoint::bytes() const { return state_->bytes; }

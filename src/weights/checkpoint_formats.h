@@ -28,7 +28,12 @@ struct ChecksummedBytes {
 struct CheckpointContent {
   std::vector<NamedTensor> tensors;  // in file order, names unique
   std::vector<ChecksummedBytes> checksums;
+  std::string note;  // of kNoteEntry
 };
+
+// Entry of a torch archive that says where the numbers come from; ours alone.
+inline constexpr std::string_view kNoteEntry = "sightline_note";
+inline constexpr size_t kMaxNoteBytes = 1024;
 
 inline constexpr size_t kMaxTensors = 1 << 16;
 inline constexpr size_t kMaxNameBytes = 1024;

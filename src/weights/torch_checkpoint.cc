@@ -36,6 +36,9 @@ class TorchArchive {
     CheckpointContent content;
     SIGHTLINE_ASSIGN_OR_RETURN(content.tensors, NameTensors(pickle, storages, file_bytes_, source_));
     for (const ZipEntry& part : entries_) content.checksums.push_back({part.name, part.bytes, part.crc32});
+    if (const ZipEntry* note = Find(kNoteEntry); note != nullptr && note->bytes.size() <= kMaxNoteBytes) {
+      content.note.assign(reinterpret_cast<const char*>(note->bytes.data()), note->bytes.size());
+    }
     return content;
   }
 

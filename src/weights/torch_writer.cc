@@ -131,7 +131,7 @@ Status CheckSize(const std::filesystem::path& path, std::span<const TensorSpec> 
 }  // namespace
 
 Status WriteTorchCheckpoint(const std::filesystem::path& path, std::span<const TensorSpec> tensors,
-                            FunctionRef<Status(size_t index, std::span<float> values)> fill) {
+                            FunctionRef<Status(size_t index, std::span<float> values)> fill, std::string_view note) {
   SIGHTLINE_RETURN_IF_ERROR(CheckSize(path, tensors));
   SIGHTLINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   ZipWriter zip(std::move(file));
@@ -143,6 +143,7 @@ Status WriteTorchCheckpoint(const std::filesystem::path& path, std::span<const T
     SIGHTLINE_RETURN_IF_ERROR(fill(i, values));
     SIGHTLINE_RETURN_IF_ERROR(zip.Add("archive/data/" + std::to_string(i), AsBytes(values)));
   }
+  if (!note.empty()) SIGHTLINE_RETURN_IF_ERROR(zip.Add("archive/" + std::string(kNoteEntry), AsBytes(note)));
   SIGHTLINE_RETURN_IF_ERROR(zip.Add("archive/version", AsBytes("3\n")));
   return zip.Finish();
 }

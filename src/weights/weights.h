@@ -37,6 +37,7 @@ class Checkpoint {
   // What tells this file from another without reading it all: path, size and time of change; for memory, its SHA-256.
   std::string identity() const;
   std::span<const std::byte> bytes() const;  // the whole file
+  const std::string& note() const;           // what WriteTorchCheckpoint was told to note, else empty
   // Reads everything and compares the CRC-32 of every zip entry that has one (kCorruptWeights). The other formats
   // record no checksums.
   Status Verify() const;
@@ -60,8 +61,10 @@ Status CheckTensors(const Checkpoint& checkpoint, std::span<const TensorSpec> sp
 
 // Writes `tensors` (float32, row-major) as torch.save writes a plain dict: zip with stored, 64-byte aligned entries and
 // a protocol-2 pickle. `fill` is called once per tensor, in order. Loads in torch >= 1.6, also with weights_only=True.
+// `note` goes into an entry of its own, which torch does not read.
 Status WriteTorchCheckpoint(const std::filesystem::path& path, std::span<const TensorSpec> tensors,
-                            FunctionRef<Status(size_t index, std::span<float> values)> fill);
+                            FunctionRef<Status(size_t index, std::span<float> values)> fill,
+                            std::string_view note = {});
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Packed file: weights folded and laid out for one kind of processor, written once and mapped ever after.
