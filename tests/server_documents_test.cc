@@ -205,6 +205,8 @@ TEST(ErrorDocument, BothForms) {
             R"("request_id":"r1"}})");
   EXPECT_EQ(ErrorDocument({Code::kBusy, "full", ""}, "", true),
             R"({"error":{"code":"busy","message":"full","param":null},"detail":"full"})");
+  EXPECT_THAT(ErrorDocument({Code::kInternal, "no answer", ""}, "", true),
+              HasSubstr(R"("detail":"InternalError: no answer")"));
 }
 
 TEST(ErrorDocument, IsAlwaysUtf8) {

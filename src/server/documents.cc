@@ -229,7 +229,8 @@ std::string ErrorDocument(const Error& error, std::string_view request_id, bool 
   if (!request_id.empty()) body["request_id"] = request_id;
   Json document;
   document["error"] = std::move(body);
-  if (seed_route) document["detail"] = error.message;
+  // The seed's clients read exceptions as "Type: text".
+  if (seed_route) document["detail"] = (error.code == Code::kInternal ? "InternalError: " : "") + error.message;
   return Text(document);
 }
 

@@ -123,7 +123,7 @@ class StopTest(unittest.TestCase):
     def test_drain_finishes_what_runs_and_refuses_what_waits(self):
         with GazeServer(*SLOW["arguments"], environment=SLOW["environment"]) as server, \
                 concurrent.futures.ThreadPoolExecutor(4) as clients, server.connect() as idle:
-            jobs = [clients.submit(server.predict, slow_request(i)) for i in range(4)]
+            jobs = [clients.submit(server.predict, slow_request(i, heads=4)) for i in range(4)]
             end = time.monotonic() + SECONDS
             while (server.metric("sightline_requests_running"), server.metric("sightline_requests_queued")) != (1, 3):
                 self.assertLess(time.monotonic(), end)
@@ -137,7 +137,7 @@ class StopTest(unittest.TestCase):
                     self.assertEqual(reply.code, "draining")
                     self.assertGreaterEqual(int(reply.headers["retry-after"]), 1)
                 else:
-                    self.assertEqual(reply.document["num_heads"], 10)
+                    self.assertEqual(reply.document["num_heads"], 4)
             self.assertEqual(server.process.wait(SECONDS), 0)
             with self.assertRaises(ConnectionRefusedError):
                 server.get("/health")
