@@ -242,24 +242,27 @@ TEST_P(Ops, QkvAndAttentionMatchDouble) {
 }
 
 TEST_P(Ops, AttentionFollowsOneLargeScore) {
-  // Keys are far apart: the softmax is one-hot and far below every underflow elsewhere.
-  constexpr int64_t kLength = 70;
-  constexpr int kSize = 16;
-  std::vector<float> weight(3 * kSize * 2);
-  for (int c = 0; c < kSize; ++c) {
-    weight[static_cast<size_t>(c * 2)] = 30;                   // query: the first input
-    weight[static_cast<size_t>((kSize + c) * 2)] = 30;         // key: the first input
-    weight[static_cast<size_t>((2 * kSize + c) * 2 + 1)] = 1;  // value: the second input
+  // Keys are far apart: the softmax is one-hot and far below every underflow elsewhere. Scores are about 5e4, 2e5 or
+  // 6e6, the last beyond what whole steps of float32 can tell apart.
+  for (const float size : {30.0f, 60.0f, 300.0f}) {
+    constexpr int64_t kLength = 70;
+    constexpr int kSize = 16;
+    std::vector<float> weight(3 * kSize * 2);
+    for (int c = 0; c < kSize; ++c) {
+      weight[static_cast<size_t>(c * 2)] = size;                 // query: the first input
+      weight[static_cast<size_t>((kSize + c) * 2)] = size;       // key: the first input
+      weight[static_cast<size_t>((2 * kSize + c) * 2 + 1)] = 1;  // value: the second input
+    }
+    std::vector<float> x;
+    for (int64_t i = 0; i < kLength; ++i) {
+      x.push_back(i == 41 ? 4.0f : 1.0f);
+      x.push_back(static_cast<float>(i));
+    }
+    const TestWeights w(*backend_, precision_, weight, 3 * kSize, 2);
+    const ProjectedHeads heads =
+        backend_->Qkv(backend_->Upload(x, kLength, 2, operand_), w.matrix, {}, {1, kLength, 1, kSize});
+    for (const float y : backend_->Download(backend_->Attention(heads))) EXPECT_EQ(y, 41.0f);
   }
-  std::vector<float> x;
-  for (int64_t i = 0; i < kLength; ++i) {
-    x.push_back(i == 41 ? 4.0f : 1.0f);
-    x.push_back(static_cast<float>(i));
-  }
-  const TestWeights w(*backend_, precision_, weight, 3 * kSize, 2);
-  const ProjectedHeads heads =
-      backend_->Qkv(backend_->Upload(x, kLength, 2, operand_), w.matrix, {}, {1, kLength, 1, kSize});
-  for (const float y : backend_->Download(backend_->Attention(heads))) EXPECT_EQ(y, 41.0f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Ops, testing::ValuesIn(AllTargets()), TargetName);

@@ -28,24 +28,31 @@ float LargestOf(const float* values, int64_t count) {
   return Largest<Isa>(Isa::Max(even, odd));
 }
 
-// Turns `count` scores into 2^(score - largest), in operand format and in place, and returns their sum. Memory up to
-// the next whole vector is written.
+// A whole number near the largest of `count` scores. Beyond the range of Exp2, scores are made relative to it first.
+inline float WholeNear(float largest, float* scores, int64_t count) {
+  if (largest < 0x1p20f && largest > -0x1p20f) return (largest + 12582912.0f) - 12582912.0f;
+  for (int64_t i = 0; i < count; ++i) scores[i] -= largest;
+  return 0.0f;
+}
+
+// Turns `count` scores into weights proportional to 2^score, in operand format and in place, and returns their sum.
+// Memory up to the next whole vector is written.
 template <class Operand>
 float Exponentiate(float* scores, int64_t count) {
   using Isa = typename Operand::Isa;
   using Vec = typename Isa::Vec;
   constexpr int kLanes = Isa::kLanes;
-  const Vec largest = Isa::Set(LargestOf<Isa>(scores, count));
+  const float whole = WholeNear(LargestOf<Isa>(scores, count), scores, count);
   auto* weights = reinterpret_cast<typename Operand::Element*>(scores);  // never wider than the scores read so far
   Vec sum = Isa::Set(0.0f);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    const Vec weight = Exp2<Isa>(Load<Isa>(scores + i) - largest);
+    const Vec weight = Exp2<Isa>(Load<Isa>(scores + i), whole);
     sum += weight;
     Operand::Put(weight, weights + i);
   }
   if (i < count) {
-    const Vec weight = KeepFirst<Isa>(Exp2<Isa>(Load<Isa>(scores + i) - largest), count - i, 0.0f);
+    const Vec weight = KeepFirst<Isa>(Exp2<Isa>(Load<Isa>(scores + i), whole), count - i, 0.0f);
     sum += weight;
     Operand::Put(weight, weights + i);
   }

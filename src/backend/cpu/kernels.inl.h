@@ -28,7 +28,8 @@ template <class Isa, class Step>
 int64_t Spin(int64_t rounds, int64_t flops_per_step, Step step) {
   typename Isa::Vec sums[kSpinSums];
 #pragma GCC unroll 12
-  for (int i = 0; i < kSpinSums; ++i) sums[i] = Isa::Set(0.0f);
+  for (int i = 0; i < kSpinSums; ++i)
+    sums[i] = Isa::Set(static_cast<float>(i));  // all different: equal ones would merge
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
     for (int i = 0; i < kSpinSums; ++i) sums[i] = step(sums[i]);

@@ -71,15 +71,16 @@ float Largest(typename Isa::Vec v) {
   return Reduce<Isa>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-// 2^x for x <= 127, relative error below 1e-7; everything under 2^-100 counts as 2^-100. NaN stays NaN.
-// x = n + f with |f| <= 1/2; 2^f is a minimax polynomial with constant term 1 (relative error 2.6e-9 before rounding).
+// 2^(x - whole) for a whole number |whole| < 2^21 and x - whole <= 127, relative error below 1e-7; everything under
+// 2^-100 counts as 2^-100. NaN stays NaN. x = n + f with |f| <= 1/2; 2^f is a minimax polynomial with constant term 1
+// (relative error 2.6e-9 before rounding).
 template <class Isa>
-typename Isa::Vec Exp2(typename Isa::Vec x) {
+typename Isa::Vec Exp2(typename Isa::Vec x, float whole = 0.0f) {
   using Vec = typename Isa::Vec;
   using Bits = typename Isa::Bits;
-  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
-  const Vec rounder = Isa::Set(12582912.0f);
-  x = Isa::Max(Isa::Set(-100.0f), x);
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum, here less `whole`.
+  const Vec rounder = Isa::Set(12582912.0f - whole);
+  x = Isa::Max(Isa::Set(whole - 100.0f), x);
   const Vec rounded = x + rounder;
   const Vec f = x - (rounded - rounder);
   Vec p = Isa::Set(1.5594677549e-4f);
