@@ -80,8 +80,15 @@ void Attention(const AttentionTask& task) {
   float* scale = product + kQueryBlock * kPanelColumns;  // [kQueryBlock]
 
   for (int64_t key = 0; key < length; key += kPanelColumns) {
-    MultiplyPanel<Product>(queries + task.row_begin * size, size, rows, keys + layout.keys.offset(key),
-                           layout.keys.width(key), size, false, scores + key, stride, [](int64_t, int64_t, float*) {});
+    const Element* panel = keys + layout.keys.offset(key);
+    MultiplyPanel<Product>({.x = queries + task.row_begin * size,
+                            .x_stride = size,
+                            .panel = panel,
+                            .depth = size,
+                            .c = scores + key,
+                            .c_stride = stride},
+                           rows, layout.keys.width(key), panel + layout.keys.offset(kPanelColumns),
+                           [](int64_t, int64_t, float*) {});
   }
   for (int64_t i = 0; i < rows; ++i) scale[i] = 1.0f / Exponentiate<Operand>(scores + i * stride, length);
 
@@ -91,8 +98,15 @@ void Attention(const AttentionTask& task) {
   Element* y = static_cast<Element*>(task.y) + (task.sequence * length + task.row_begin) * y_stride + task.head * size;
   for (int64_t channel = 0; channel < size; channel += kPanelColumns) {
     const int64_t width = layout.values.width(channel);
-    MultiplyPanel<Product>(weights, weight_stride, rows, values + layout.values.offset(channel), width, length, false,
-                           product, kPanelColumns, [&](int64_t row, int64_t tile_rows, const float* c) {
+    const Element* panel = values + layout.values.offset(channel);
+    MultiplyPanel<Product>({.x = weights,
+                            .x_stride = weight_stride,
+                            .panel = panel,
+                            .depth = length,
+                            .c = product,
+                            .c_stride = kPanelColumns},
+                           rows, width, panel + layout.values.offset(kPanelColumns),
+                           [&](int64_t row, int64_t tile_rows, const float* c) {
                              for (int64_t i = 0; i < tile_rows; ++i) {
                                Element* to = y + (row + i) * y_stride + channel;
                                const typename Isa::Vec factor = Isa::Set(scale[row + i]);

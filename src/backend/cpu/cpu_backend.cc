@@ -16,6 +16,9 @@ int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
 constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
+// Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
+constexpr int64_t kTaskColumns = 128;
+// Enough tasks that members who finish early find more.
 constexpr int64_t kTasksPerThread = 12;
 
 Nonlinearity NonlinearityOf(Activation activation) {
@@ -49,8 +52,9 @@ struct CpuBackend::MatmulPlan {
     row_blocks = CeilDivide(group_rows, rows);
 
     const int64_t panels = CeilDivide(w.outputs, panel_columns);
-    const int64_t wanted = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
-    columns = CeilDivide(panels, std::min(panels, wanted)) * panel_columns;
+    const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
+    const int64_t panels_per_task = std::min(CeilDivide(kTaskColumns, panel_columns), panels / wanted_blocks);
+    columns = std::max<int64_t>(1, panels_per_task) * panel_columns;
     column_blocks = CeilDivide(w.outputs, columns);
   }
 };

@@ -121,8 +121,7 @@ class HeadWriter {
 
   HeadWriter(const HeadArrays& arrays, int64_t sequence)
       : arrays_(arrays),
-        layout_(MakeHeadLayout(Isa::kLanes, Isa::kLanes * Isa::kPanelVectors, Operand::kPair, arrays.length,
-                               arrays.head_size)),
+        layout_(MakeHeadLayout(Isa::kLanes, kPanelColumns, Operand::kPair, arrays.length, arrays.head_size)),
         first_head_(sequence * arrays.heads) {}
 
   void PutQuery(int64_t head, int64_t row, int64_t channel, const ChannelGroup<Operand>& group) const {
@@ -133,7 +132,7 @@ class HeadWriter {
   // A key is a column of its panel.
   void PutKey(int64_t head, int64_t key, int64_t channel, const ChannelGroup<Operand>& group) const {
     const PanelLayout& panels = layout_.keys;
-    const int64_t first = key / panels.panel_columns * panels.panel_columns;
+    const int64_t first = key / kPanelColumns * kPanelColumns;
     const int64_t width = panels.width(first);
     Element* to = static_cast<Element*>(arrays_.keys) + (first_head_ + head) * layout_.key_elements +
                   panels.offset(first) + channel * width + (key - first) * Operand::kPair;
@@ -145,7 +144,7 @@ class HeadWriter {
   // A value is a row of its panel; a pair of bfloat16 holds two rows, so an odd last row clears the half beside it.
   void PutValue(int64_t head, int64_t key, int64_t channel, const ChannelGroup<Operand>& group) const {
     const PanelLayout& panels = layout_.values;
-    const int64_t first = channel / panels.panel_columns * panels.panel_columns;
+    const int64_t first = channel / kPanelColumns * kPanelColumns;
     const int64_t width = panels.width(first);
     Element* to = static_cast<Element*>(arrays_.values) + (first_head_ + head) * layout_.value_elements +
                   panels.offset(first) + (key - key % Operand::kPair) * width + (channel - first) * Operand::kPair;
@@ -160,6 +159,7 @@ class HeadWriter {
 
  private:
   using Isa = typename Operand::Isa;
+  static constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
   const HeadArrays& arrays_;
   const HeadLayout layout_;
   const int64_t first_head_;
@@ -180,13 +180,16 @@ void Qkv(const MatmulTask& task, const float* bias, const HeadArrays& arrays) {
       const int64_t head = column % width / arrays.head_size;
       const int64_t channel = column % arrays.head_size;
       const float* group_bias = bias == nullptr ? nullptr : bias + column;
-      for (int64_t i = 0; i < tile.rows; ++i) {
-        const ChannelGroup<Operand> group(tile.c + i * tile.c_stride + column - tile.column, group_bias);
-        const int64_t row = tile.row + i - first_row;
-        if (which == 0) writer.PutQuery(head, row, channel, group);
-        if (which == 1) writer.PutKey(head, row, channel, group);
-        if (which == 2) writer.PutValue(head, row, channel, group);
-      }
+      const auto each_row = [&](auto put) {
+        for (int64_t i = 0; i < tile.rows; ++i) {
+          put(tile.row + i - first_row,
+              ChannelGroup<Operand>(tile.c + i * tile.c_stride + column - tile.column, group_bias));
+        }
+      };
+      using Group = const ChannelGroup<Operand>&;
+      if (which == 0) each_row([&](int64_t row, Group group) { writer.PutQuery(head, row, channel, group); });
+      if (which == 1) each_row([&](int64_t row, Group group) { writer.PutKey(head, row, channel, group); });
+      if (which == 2) each_row([&](int64_t row, Group group) { writer.PutValue(head, row, channel, group); });
     }
   });
 }

@@ -41,6 +41,17 @@ typename Isa::Bits LoadBits(const uint16_t* from) {
   return bits;
 }
 
+// Memory that will be read soon, brought nearer a cache line or less with each step of the inner loop.
+struct Ahead {
+  const char* at = nullptr;
+  int64_t step = 0;
+
+  [[gnu::always_inline]] void Fetch() {
+    __builtin_prefetch(at, 0, 2);
+    at += step;
+  }
+};
+
 // sums += x[:, k] * row k of the panel.
 template <class Isa, int kRows, int kVectors>
 [[gnu::always_inline]] inline void AddOuterProduct(const float* x, int64_t x_stride,
@@ -64,8 +75,9 @@ struct F32Product {
 
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void Accumulate(const float* x, int64_t x_stride, const float* panel, int64_t depth,
-                                                Sums<Isa, kRows, kVectors>& sums) {
+                                                Ahead ahead, Sums<Isa, kRows, kVectors>& sums) {
     for (int64_t k = 0; k < depth; ++k, panel += kVectors * Isa::kLanes) {
+      ahead.Fetch();
       typename Isa::Vec row[kVectors];
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) row[j] = Load<Isa>(panel + j * Isa::kLanes);
@@ -84,9 +96,10 @@ struct WideningProduct {
 
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void Accumulate(const float* x, int64_t x_stride, const uint16_t* panel, int64_t depth,
-                                                Sums<Isa, kRows, kVectors>& sums) {
+                                                Ahead ahead, Sums<Isa, kRows, kVectors>& sums) {
     using Vec = typename Isa::Vec;
     for (int64_t k = 0; k < depth; k += 2, panel += 2 * kVectors * Isa::kLanes) {
+      ahead.Fetch();
       Vec row[kVectors];
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) row[j] = (Vec)(LoadBits<Isa>(panel + 2 * j * Isa::kLanes) << 16);
@@ -111,8 +124,9 @@ struct PairProduct {
 
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void Accumulate(const uint16_t* x, int64_t x_stride, const uint16_t* panel,
-                                                int64_t depth, Sums<Isa, kRows, kVectors>& sums) {
+                                                int64_t depth, Ahead ahead, Sums<Isa, kRows, kVectors>& sums) {
     for (int64_t k = 0; k < depth - 1; k += 2, panel += 2 * kVectors * Isa::kLanes) {
+      ahead.Fetch();
       AddDots<kRows, kVectors>(x + k, x_stride, panel, sizeof(uint32_t), sums);
     }
     // The other half of the last pair would be the next row of x, and zero times that can be NaN.
@@ -137,11 +151,21 @@ struct PairProduct {
   }
 };
 
-// c = x * panel, or c += where `resume`.
+// Rows of x times (part of) a panel: c = x * panel, or c += where `resume`.
+template <class Product>
+struct PanelTask {
+  const typename Product::Operand::Element* x;
+  int64_t x_stride;
+  const typename Product::Weight* panel;
+  int64_t depth;
+  float* c;
+  int64_t c_stride;
+  bool resume = false;
+  Ahead ahead = {};
+};
+
 template <class Product, int kRows, int kVectors>
-[[gnu::noinline]] void Tile(const typename Product::Operand::Element* x, int64_t x_stride,
-                            const typename Product::Weight* panel, int64_t depth, bool resume, float* c,
-                            int64_t c_stride) {
+[[gnu::noinline]] void Tile(const PanelTask<Product>& task) {
   using Isa = typename Product::Isa;
   Sums<Isa, kRows, kVectors> sums;
 #pragma GCC unroll 6
@@ -149,21 +173,20 @@ template <class Product, int kRows, int kVectors>
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::Set(0.0f);
   }
-  Product::template Accumulate<kRows, kVectors>(x, x_stride, panel, depth, sums);
+  Product::template Accumulate<kRows, kVectors>(task.x, task.x_stride, task.panel, task.depth, task.ahead, sums);
+  float* c = task.c;
 #pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i, c += c_stride) {
+  for (int i = 0; i < kRows; ++i, c += task.c_stride) {
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
-      if (resume) sums[i][j] += Load<Isa>(c + j * Isa::kLanes);
+      if (task.resume) sums[i][j] += Load<Isa>(c + j * Isa::kLanes);
       Store<Isa>(sums[i][j], c + j * Isa::kLanes);
     }
   }
 }
 
 template <class Product>
-using TileFunction = void (*)(const typename Product::Operand::Element* x, int64_t x_stride,
-                              const typename Product::Weight* panel, int64_t depth, bool resume, float* c,
-                              int64_t c_stride);
+using TileFunction = void (*)(const PanelTask<Product>& task);
 
 // By rows - 1.
 template <class Product, int kVectors>
@@ -182,18 +205,23 @@ const TileFunction<Product>* TilesFor(int64_t columns) {
   return columns == kLanes ? kTiles<Product, 1> : kTiles<Product, 2>;
 }
 
-// Rows of x times one panel (part) of `columns`, tile by tile; calls finish(first row, rows, c) after each, with c at
-// its first row.
+// The task for all `rows` of x, tile by tile; calls finish(first row, rows, c) after each, with c at its first row.
+// Meanwhile brings `next` near: as many bytes as this panel has.
 template <class Product, class Finish>
-void MultiplyPanel(const typename Product::Operand::Element* x, int64_t x_stride, int64_t rows,
-                   const typename Product::Weight* panel, int64_t columns, int64_t depth, bool resume, float* c,
-                   int64_t c_stride, Finish finish) {
+void MultiplyPanel(PanelTask<Product> task, int64_t rows, int64_t columns, const typename Product::Weight* next,
+                   Finish finish) {
   const TileFunction<Product>* tiles = TilesFor<Product>(columns);
+  const int64_t bytes = columns * task.depth * static_cast<int64_t>(sizeof(typename Product::Weight));
+  const int64_t tile_count = (rows + kTileRows - 1) / kTileRows;
+  const int64_t bytes_per_tile = (bytes + tile_count - 1) / tile_count;
+  task.ahead = {reinterpret_cast<const char*>(next), bytes_per_tile * Product::kPair / task.depth + 1};
   for (int64_t row = 0; row < rows; row += kTileRows) {
     const int64_t tile_rows = Smaller(rows - row, kTileRows);
-    float* tile = c + row * c_stride;
-    tiles[tile_rows - 1](x + row * x_stride, x_stride, panel, depth, resume, tile, c_stride);
-    finish(row, tile_rows, tile);
+    tiles[tile_rows - 1](task);
+    finish(row, tile_rows, task.c);
+    task.x += kTileRows * task.x_stride;
+    task.c += kTileRows * task.c_stride;
+    task.ahead.at += bytes_per_tile;
   }
 }
 
@@ -210,7 +238,7 @@ void Multiply(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
   using Element = typename Product::Operand::Element;
   constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
-  const PanelLayout layout{Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth};
+  const PanelLayout layout(Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth);
   const auto* x = static_cast<const Element*>(task.x) + task.row_begin * task.x_stride;
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
   const int64_t depth_block = DepthBlock(task.depth, sizeof(Element));
@@ -220,9 +248,17 @@ void Multiply(const MatmulTask& task, Finish finish) {
     const bool last = k + depth == task.depth;
     for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
       const int64_t width = layout.width(column);
-      MultiplyPanel<Product>(x + k, task.x_stride, task.row_end - task.row_begin,
-                             weights + layout.offset(column) + k * width, width, depth, k > 0,
-                             task.product + column - task.column_begin, c_stride,
+      const auto* panel = weights + layout.offset(column) + k * width;
+      // The next panel of the task. (After its last one, memory that may not be needed; a hint cannot fault.)
+      const auto* next = panel + layout.offset(kPanelColumns);
+      MultiplyPanel<Product>({.x = x + k,
+                              .x_stride = task.x_stride,
+                              .panel = panel,
+                              .depth = depth,
+                              .c = task.product + column - task.column_begin,
+                              .c_stride = c_stride,
+                              .resume = k > 0},
+                             task.row_end - task.row_begin, width, next,
                              [&](int64_t row, int64_t rows, const float* c) {
                                if (last) finish(FinishedTile{task.row_begin + row, rows, column, width, c, c_stride});
                              });

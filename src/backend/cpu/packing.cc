@@ -8,7 +8,7 @@ namespace sightline::cpu {
 namespace {
 
 PanelLayout WeightLayout(const CpuKernels& kernels, Precision precision, int64_t outputs, int64_t inputs) {
-  return {kernels.lanes, kernels.panel_columns, precision == Precision::kBF16 ? 2 : 1, outputs, inputs};
+  return PanelLayout(kernels.lanes, kernels.panel_columns, precision == Precision::kBF16 ? 2 : 1, outputs, inputs);
 }
 
 float Convert(float value, float) { return value; }

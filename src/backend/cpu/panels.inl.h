@@ -20,18 +20,24 @@ constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / ste
 constexpr int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 struct PanelLayout {
-  int lanes = 0;
-  int panel_columns = 0;
-  int pair = 1;
-  int64_t columns = 0;
-  int64_t depth = 0;
+  int panel_columns;
+  int pair;
+  int64_t columns, depth;
+  int64_t padded_columns, padded_depth;
 
-  constexpr int64_t padded_columns() const { return RoundUp(columns, lanes); }
-  constexpr int64_t padded_depth() const { return RoundUp(depth, pair); }
-  constexpr int64_t elements() const { return padded_columns() * padded_depth(); }
+  constexpr PanelLayout(int lanes, int full_panel_columns, int elements_of_lane, int64_t matrix_columns,
+                        int64_t matrix_depth)
+      : panel_columns(full_panel_columns),
+        pair(elements_of_lane),
+        columns(matrix_columns),
+        depth(matrix_depth),
+        padded_columns(RoundUp(columns, lanes)),
+        padded_depth(RoundUp(depth, pair)) {}
+
+  constexpr int64_t elements() const { return padded_columns * padded_depth; }
   // For the panel that starts at column `first`.
-  constexpr int64_t offset(int64_t first) const { return first * padded_depth(); }
-  constexpr int64_t width(int64_t first) const { return Smaller(panel_columns, padded_columns() - first); }
+  constexpr int64_t offset(int64_t first) const { return first * padded_depth; }
+  constexpr int64_t width(int64_t first) const { return Smaller(panel_columns, padded_columns - first); }
 };
 
 // The arrays of Qkv hold one block per (sequence, head), in that order. Queries are rows, as [length, head_size]; keys
@@ -39,12 +45,12 @@ struct PanelLayout {
 // columns].
 struct HeadLayout {
   PanelLayout keys, values;
-  int64_t query_elements = 0, key_elements = 0, value_elements = 0;
+  int64_t query_elements, key_elements, value_elements;
 };
 
 constexpr HeadLayout MakeHeadLayout(int lanes, int panel_columns, int pair, int64_t length, int head_size) {
-  const PanelLayout keys{lanes, panel_columns, pair, length, head_size};
-  const PanelLayout values{lanes, panel_columns, pair, head_size, length};
+  const PanelLayout keys(lanes, panel_columns, pair, length, head_size);
+  const PanelLayout values(lanes, panel_columns, pair, head_size, length);
   // Whole cache lines per head.
   return {keys, values, RoundUp(length * head_size, 32), RoundUp(keys.elements(), 32), RoundUp(values.elements(), 32)};
 }
