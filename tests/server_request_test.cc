@@ -5,6 +5,7 @@
 #include <random>
 
 #include "src/server/predict_request.h"
+#include "src/server/utf8.h"
 
 namespace sightline {
 namespace {

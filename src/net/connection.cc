@@ -80,6 +80,25 @@ std::string HeadProblem(error_code error) {
 
 bool IsParserError(error_code error) { return error.category() == make_error_code(http::error::bad_chunk).category(); }
 
+// The part of a counter that one body makes up, until it is read or given up.
+class Share {
+ public:
+  explicit Share(std::atomic<size_t>& total) : total_(total) {}
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { total_ -= size_; }
+
+  // Returns the new total.
+  size_t GrowTo(size_t size) {
+    const size_t growth = size - std::exchange(size_, size);
+    return total_ += growth;
+  }
+
+ private:
+  std::atomic<size_t>& total_;
+  size_t size_ = 0;
+};
+
 }  // namespace
 
 struct HttpConnection::Exchange {
@@ -179,6 +198,7 @@ asio::awaitable<bool> HttpConnection::ServeOne() {
   }
   busy_ = false;
   if (exchange.transfer.client_left) co_return false;
+  exchange.request = nullptr;  // and what it holds
   if (!keep) co_await Linger();
   co_return keep && !service_.stopping;
 }
@@ -280,7 +300,16 @@ asio::awaitable<Status> HttpConnection::SayContinue(const HttpRequest& request) 
 }
 
 asio::awaitable<Status> HttpConnection::ReadBody(Exchange& exchange) {
-  const auto [error, size] = co_await http::async_read(socket_, buffer_, exchange.parser, kAsTuple);
+  auto& parser = exchange.parser;
+  Share share(service_.buffered_bytes);
+  error_code error;
+  parser.eager(true);
+  while (!error && !parser.is_done()) {
+    std::tie(error, std::ignore) = co_await http::async_read_some(socket_, buffer_, parser, kAsTuple);
+    if (share.GrowTo(parser.get().body().size()) > service_.options.max_buffered_bytes) {
+      co_return Fail(Code::kBusy, "the server is receiving too many large requests at once");
+    }
+  }
   if (timed_out_ && !closing_) {
     ++service_.counters.timed_out;
     co_return Fail(Code::kRequestTimeout, "the request body was not complete in time");
@@ -296,7 +325,7 @@ asio::awaitable<Status> HttpConnection::ReadBody(Exchange& exchange) {
     co_return ClientLeft();
   }
   if (error) co_return Fail(Code::kInvalidRequest, "the request body is not a sequence of well-formed chunks");
-  exchange.request->body = std::move(exchange.parser.get().body());
+  exchange.request->body = std::move(parser.get().body());
   exchange.transfer.bytes_in += exchange.request->body.size();
   co_return Status{};
 }

@@ -27,6 +27,7 @@ struct HttpService {
   struct {
     std::atomic<uint64_t> connections{0}, open{0}, requests{0}, refused{0}, disconnected{0}, timed_out{0};
   } counters;
+  std::atomic<size_t> buffered_bytes{0};  // of bodies that are just being read
   std::atomic<bool> stopping{false};
 };
 

@@ -64,7 +64,8 @@ struct HttpCallbacks {
   // time-outs) or gets no answer from it: turns an Error into a response, so that all errors look alike. `request` may
   // be incomplete.
   std::function<HttpResponse(const Error& error, const HttpRequest& request)> format_error{};
-  // Called as soon as the head is read: an Error here refuses the request before its body is read.
+  // Called as soon as the head is read: an Error here refuses the request before its body is read. Hold nothing scarce
+  // for a request that may take a minute to arrive.
   std::function<Status(HttpRequest& head)> admission{};
   // Called once for every answer, after it was sent or could not be; the body has been given away by then.
   std::function<void(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer)>
@@ -75,7 +76,8 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";  // an address or a name; "0.0.0.0" and "::" mean all
   int port = 0;                    // 0: any free port
   int io_threads = 1;
-  size_t max_body_bytes = 32u << 20;  // checked against Content-Length before the body is read
+  size_t max_body_bytes = 32u << 20;     // checked against Content-Length before the body is read
+  size_t max_buffered_bytes = 1u << 30;  // of all bodies that are just being read: kBusy beyond
   size_t max_header_bytes = 16u << 10;
   int max_connections = 1024;
   int max_connections_per_peer = 256;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pipeline/pipeline.h"
+#include "server/routes.h"
 #include "server/server.h"
 
 namespace sightline {
@@ -18,9 +19,6 @@ std::string InfoDocument(const GazeServerOptions& options, const GazeEngineInfo&
 // GET /v1/models: the form of OpenAI's list, one entry. `created` in seconds since the epoch.
 std::string ModelsDocument(std::string_view model, int64_t created);
 // GET /.
-struct RouteDescription {
-  std::string_view method, path, purpose;
-};
 std::string RoutesDocument(const std::vector<RouteDescription>& routes);
 
 }  // namespace sightline

@@ -1,15 +1,14 @@
 #include "server/gaze_service.h"
 
-#include <sys/random.h>
-
-#include <algorithm>
 #include <any>
 #include <chrono>
 #include <utility>
 
 #include "server/access_log.h"
 #include "server/documents.h"
+#include "server/header_fields.h"
 #include "server/predict_request.h"
+#include "server/routes.h"
 
 namespace sightline {
 namespace {
@@ -18,89 +17,15 @@ using Clock = std::chrono::steady_clock;
 
 // Two requests can be read or written while a third is on the device.
 constexpr int kWorkers = 2;
-constexpr size_t kMaxRequestIdBytes = 128;
-constexpr std::string_view kPredictPath = "/predict";
-constexpr std::string_view kOtherRoutes = "other";  // what metrics call paths that are no routes
-
-const std::vector<RouteDescription>& Routes() {
-  static const std::vector<RouteDescription> routes{
-      {"POST", kPredictPath, "where each person in a picture looks"}, {"GET", "/health", "whether the server is ready"},
-      {"GET", "/info", "model, hardware, weights and limits"},        {"GET", "/v1/models", "the model's name"},
-      {"GET", "/metrics", "counters and times for Prometheus"},       {"GET", "/", "this list"},
-  };
-  return routes;
-}
-
-const RouteDescription* FindRoute(std::string_view path) {
-  const auto& routes = Routes();
-  const auto found = std::ranges::find(routes, path, &RouteDescription::path);
-  return found == routes.end() ? nullptr : &*found;
-}
-
-std::string MethodsOf(const RouteDescription& route) {
-  return route.method == "GET" ? "GET, HEAD" : std::string(route.method);
-}
-
-bool Allows(const RouteDescription& route, std::string_view method) {
-  return method == route.method || (method == "HEAD" && route.method == "GET");
-}
 
 double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-// The client's own id when it can be put into headers and logs as it is, else a new one.
-std::string RequestId(const HttpRequest& request) {
-  const std::string_view given = request.Header("X-Request-Id");
-  const bool sane = !given.empty() && given.size() <= kMaxRequestIdBytes &&
-                    std::ranges::all_of(given, [](char c) { return c > ' ' && c < 0x7f; });
-  if (sane) return std::string(given);
-  uint8_t bytes[16] = {};
-  SIGHTLINE_CHECK(getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes));
-  std::string id;
-  for (const uint8_t byte : bytes) {
-    for (const int digit : {byte >> 4, byte & 15}) id.push_back("0123456789abcdef"[digit]);
-  }
-  return id;
-}
-
-// "application/json; charset=utf-8", or nothing.
-Status CheckContentType(const HttpRequest& head) {
-  const std::string_view given = head.Header("Content-Type");
-  std::string type(given.substr(0, given.find(';')));
-  while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();
-  for (char& c : type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (!type.empty() && type != "application/json") {
-    return Fail(Code::kUnsupportedMedia, "Content-Type is not application/json", "Content-Type");
-  }
-  const std::string_view encoding = head.Header("Content-Encoding");
-  if (!encoding.empty() && encoding != "identity") {
-    return Fail(Code::kUnsupportedMedia, "Content-Encoding is not identity: compressed bodies are not read",
-                "Content-Encoding");
-  }
-  return {};
-}
-
-int RetryAfterSeconds(Code code) {
-  switch (code) {
-    case Code::kBusy:
-    case Code::kOutOfMemory:
-      return 1;
-    case Code::kStarting:
-      return 2;
-    case Code::kDraining:
-    case Code::kDeviceLost:
-      return 5;
-    default:
-      return 0;
-  }
 }
 
 // What Admission keeps with a request.
 struct Admitted {
   std::string id;
   std::string_view route = kOtherRoutes;
-  GazeEngine::Ticket ticket;
 };
 
 // What the observer is told beside the response.
@@ -109,10 +34,8 @@ struct Outcome {
   std::optional<double> inference_ms;
 };
 
-Admitted* AdmittedOf(const HttpRequest& request) {
-  const auto* context = std::any_cast<std::shared_ptr<Admitted>>(&request.context);
-  return context == nullptr ? nullptr : context->get();
-}
+// Null for a request whose head was no good.
+const Admitted* AdmittedOf(const HttpRequest& request) { return std::any_cast<Admitted>(&request.context); }
 
 }  // namespace
 
@@ -163,40 +86,32 @@ HttpCallbacks GazeService::Callbacks() {
 // Before the body
 
 Status GazeService::Admit(HttpRequest& head) {
-  auto admitted = std::make_shared<Admitted>();
-  admitted->id = RequestId(head);
-  head.context = admitted;
   const RouteDescription* route = FindRoute(head.path);
+  head.context = Admitted{RequestId(head), route == nullptr ? kOtherRoutes : route->path};
   if (route == nullptr) return Fail(Code::kNotFound, "there is no such route; GET / lists those there are");
-  admitted->route = route->path;
   if (!Allows(*route, head.method)) {
     return Fail(Code::kMethodNotAllowed, "the route " + head.path + " takes " + MethodsOf(*route) + " only");
   }
-  return head.path == kPredictPath ? AdmitPredict(head, admitted->ticket) : Status{};
+  if (head.path != kPredictPath) return {};
+  SIGHTLINE_RETURN_IF_ERROR(CheckContentType(head));
+  // A full house refuses here, before the body. The place is taken when the body is there: whoever sends slowly holds
+  // up nobody.
+  const auto ticket = TakePlace();
+  return ticket ? Status{} : tl::make_unexpected(ticket.error());
 }
 
-Status GazeService::AdmitPredict(const HttpRequest& head, GazeEngine::Ticket& ticket) {
+Result<GazeEngine::Ticket> GazeService::TakePlace() const {
   if (draining_) return Fail(Code::kDraining, "the server is shutting down");
   GazeEngine* engine = engine_;
   if (engine == nullptr) return Fail(Code::kStarting, "the server is loading its weights");
-  SIGHTLINE_RETURN_IF_ERROR(CheckContentType(head));
-  SIGHTLINE_ASSIGN_OR_RETURN(ticket, engine->Admit());
-  return {};
+  return engine->Admit();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Answers
 
 void GazeService::Handle(std::shared_ptr<HttpRequest> request, HttpReply reply) {
-  if (request->path == kPredictPath) {
-    auto call = std::make_shared<Call>();
-    Admitted* admitted = AdmittedOf(*request);
-    call->ticket = std::exchange(admitted->ticket, {});
-    call->document = {.model = options_.model, .request_id = admitted->id, .received = request->received};
-    call->request = std::move(request);
-    call->reply = std::move(reply);
-    return workers_.Post([this, call] { Guard(*call, [&] { Predict(call); }); });
-  }
+  if (request->path == kPredictPath) return StartPredict(std::move(request), std::move(reply));
   Result<HttpResponse> response = Describe(*request);
   if (!response) return reply(FormatError(response.error(), *request));
   response->headers.emplace_back("X-Request-Id", AdmittedOf(*request)->id);
@@ -245,6 +160,17 @@ std::string GazeService::MetricsText() const {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // POST /predict
+
+void GazeService::StartPredict(std::shared_ptr<HttpRequest> request, HttpReply reply) {
+  auto ticket = TakePlace();
+  if (!ticket) return reply(FormatError(ticket.error(), *request));
+  auto call = std::make_shared<Call>();
+  call->ticket = std::move(*ticket);
+  call->document = {.model = options_.model, .request_id = AdmittedOf(*request)->id, .received = request->received};
+  call->request = std::move(request);
+  call->reply = std::move(reply);
+  workers_.Post([this, call] { Guard(*call, [&] { Predict(call); }); });
+}
 
 // Memory can run out while a picture is read or an answer written; that ends one request and not the server.
 template <typename Work>

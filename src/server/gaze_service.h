@@ -34,11 +34,12 @@ class GazeService {
   struct Call;
 
   Status Admit(HttpRequest& head);
-  Status AdmitPredict(const HttpRequest& head, GazeEngine::Ticket& ticket);
+  Result<GazeEngine::Ticket> TakePlace() const;
   void Handle(std::shared_ptr<HttpRequest> request, HttpReply reply);
   HttpResponse FormatError(const Error& error, const HttpRequest& request) const;
   void Observe(const HttpRequest& request, const HttpResponse& response, const HttpTransfer& transfer);
 
+  void StartPredict(std::shared_ptr<HttpRequest> request, HttpReply reply);
   template <typename Work>
   void Guard(Call& call, Work work);
   void Predict(const std::shared_ptr<Call>& call);

@@ -33,7 +33,4 @@ struct PredictLimits {
 // message repeats more than 64 bytes of the request.
 Result<PredictRequest> ParsePredictRequest(std::string& body, const PredictLimits& limits);
 
-// The offset of the first byte that is not part of well-formed UTF-8, or npos. RFC 3629.
-size_t FindInvalidUtf8(std::string_view text);
-
 }  // namespace sightline

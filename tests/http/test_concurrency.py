@@ -141,15 +141,18 @@ class SlowServerTest(unittest.TestCase):
 
 
 class SlowClientsTest(ServerTest):
+    arguments = ("--max-queue", "4")
+
     # tests/net_test.cc has the others: slow heads, bodies and readers, with shorter limits.
     def test_half_open_clients_do_not_hurt_others(self):
         half_open = [self.enterContext(self.server.socket()) for _ in range(40)]
-        for connection in half_open:
-            connection.sendall(b"POST /predict HT")
+        for i, connection in enumerate(half_open):  # half of them in the head, half in the body
+            connection.sendall(b"POST /predict HT" if i % 2 else raw_predict(toy_request())[:1000])
         start = time.monotonic()
         for _ in range(10):
             self.assertEqual(self.server.get("/health").status, 200)
         self.assertLess(time.monotonic() - start, 2)
+        self.assert_answers()
 
 
 if __name__ == "__main__":
