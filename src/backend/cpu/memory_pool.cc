@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <new>
 
@@ -12,13 +13,9 @@ constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallest = 4096;
 
-// Four classes per power of two: at most a quarter is wasted, and requests that differ little share blocks.
-size_t SizeClass(size_t bytes) {
-  if (bytes <= kSmallest) return kSmallest;
-  const size_t step = std::bit_floor(bytes - 1) / 4;
-  const size_t size = (bytes + step - 1) / step * step;
-  return size < kHugePage ? size : (size + kHugePage - 1) / kHugePage * kHugePage;
-}
+// Powers of two, so that batches of many sizes share blocks. What a block has too much is never touched, and memory
+// that is never touched is address space only.
+size_t SizeClass(size_t bytes) { return std::bit_ceil(std::max(bytes, kSmallest)); }
 
 // Memory from the system, returned when this dies.
 class SystemMemory {
