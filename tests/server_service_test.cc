@@ -53,6 +53,13 @@ const std::string kBox = "[[241.95,188.91,284.88,235.17]]";
 
 class Service : public ::testing::Test {
  protected:
+  // The deadline as the service knows it; the HTTP server keeps its own.
+  explicit Service(milliseconds deadline = milliseconds(120'000))
+      : service_([&] {
+          GazeServerOptions options;
+          options.request_deadline = deadline;
+          return options;
+        }()) {}
   void Start() {
     auto server = ListenOn(0, {}, service_.Callbacks());
     ASSERT_TRUE(server) << server.error().message;
@@ -82,7 +89,7 @@ class Service : public ::testing::Test {
   }
 
   TemporaryFolder cache_;
-  GazeService service_{GazeServerOptions{}};
+  GazeService service_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<GazeEngine> engine_;
 };
@@ -155,6 +162,24 @@ TEST_F(Service, RoutesRefuseBeforeTheBody) {
   const Answer form = Ask("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\n");
   EXPECT_EQ(form.status, 400);
   EXPECT_EQ(CodeOf(form), "unsupported_media_type");
+}
+
+// vllm #10931, #43473: the device hung and health went on saying that all was well.
+class ImpatientService : public Service {
+ protected:
+  ImpatientService() : Service(milliseconds(1)) {}
+};
+
+TEST_F(ImpatientService, SaysWhenTheDeviceDoesNotComeBack) {
+  Start();
+  Open();
+  std::string boxes = "[[1,1,50,50]";
+  for (int i = 1; i < 10; ++i) boxes += ",[1,1,50,50]";
+  std::thread client([&] { EXPECT_EQ(Ask(Post(Body("sample_00.png", boxes + "]"))).status, 200); });
+  std::string health;
+  while (health.find("stalled") == std::string::npos) health = Ask(Get("/health")).body;
+  client.join();
+  EXPECT_THAT(Ask(Get("/health")).body, HasSubstr(R"("status":"ok")"));
 }
 
 // From the first signal handler to the exit code, in this process.
