@@ -1,7 +1,9 @@
 // Speed of the backend's operations on the shapes of Gaze-LLE, as a share of what the machine reaches in the same run
 // with multiply-adds in registers.
 //
-//   kernels_bench [f32|bf16 [threads [seconds per row]]]      SIGHTLINE_ISA forces an instruction set
+//   kernels_bench [f32|bf16 [threads [seconds per row [part of a row's name]]]]
+//
+// SIGHTLINE_ISA forces an instruction set.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +24,7 @@ struct Settings {
   Precision precision = Precision::kF32;
   int threads = 0;
   double seconds = 1;
+  std::string only;  // rows with this in their name; empty: all
 };
 
 // Numbers in [-scale, scale) that differ, so that nothing is faster than with real ones.
@@ -81,7 +84,10 @@ class Report {
  public:
   explicit Report(const Settings& settings) : settings_(settings) {}
 
+  bool Wants(const std::string& name) const { return name.find(settings_.only) != std::string::npos; }
+
   void Row(const std::string& name, double flops, const std::function<void()>& body) {
+    if (!Wants(name)) return;
     UpdatePeak();
     const Timing timing = Measure(settings_.seconds, body);
     UpdatePeak();
@@ -121,14 +127,15 @@ double BlockFlops(const AttentionShape& shape) {
 
 void BenchLinear(Backend& backend, const Settings& settings, Report& report, int64_t rows, int64_t inputs,
                  int64_t outputs, bool gelu) {
+  const std::string name = "linear " + std::to_string(rows) + "x" + std::to_string(inputs) + "x" +
+                           std::to_string(outputs) + (gelu ? " gelu" : "");
+  if (!report.Wants(name)) return;
   // Enough copies that weights come from far away, as in a model.
   std::vector<PackedWeights> copies;
   const int64_t count = std::max<int64_t>(1, (int64_t{48} << 20) / (inputs * outputs * 4));
   for (int64_t i = 0; i < count; ++i) copies.emplace_back(backend, settings.precision, outputs, inputs);
   const Rows x = backend.Upload(Noise(rows * inputs, 1), rows, inputs, backend.OperandStorage(settings.precision));
   size_t next = 0;
-  const std::string name = "linear " + std::to_string(rows) + "x" + std::to_string(inputs) + "x" +
-                           std::to_string(outputs) + (gelu ? " gelu" : "");
   report.Row(name, 2.0 * static_cast<double>(rows * inputs * outputs), [&] {
     const PackedWeights& w = copies[next++ % copies.size()];
     backend.Linear(x, w.matrix, {.bias = w.bias, .activation = gelu ? Activation::kGelu : Activation::kNone});
@@ -137,11 +144,12 @@ void BenchLinear(Backend& backend, const Settings& settings, Report& report, int
 
 void BenchAttention(Backend& backend, const Settings& settings, Report& report, const AttentionShape& shape) {
   const int64_t width = int64_t{1} * shape.heads * shape.head_size, rows = shape.sequences * shape.length;
-  const PackedWeights qkv(backend, settings.precision, 3 * width, width);
-  const Rows x = backend.Upload(Noise(rows * width, 1), rows, width, backend.OperandStorage(settings.precision));
   const std::string name = std::to_string(shape.sequences) + "x" + std::to_string(shape.length) + ", " +
                            std::to_string(shape.heads) + " heads x " + std::to_string(shape.head_size);
-  ProjectedHeads heads;
+  if (!report.Wants("qkv " + name) && !report.Wants("attention " + name)) return;
+  const PackedWeights qkv(backend, settings.precision, 3 * width, width);
+  const Rows x = backend.Upload(Noise(rows * width, 1), rows, width, backend.OperandStorage(settings.precision));
+  ProjectedHeads heads = backend.Qkv(x, qkv.matrix, qkv.bias, shape);
   const double row_count = static_cast<double>(rows), columns = static_cast<double>(width);
   report.Row("qkv " + name, 6 * row_count * columns * columns,
              [&] { heads = backend.Qkv(x, qkv.matrix, qkv.bias, shape); });
@@ -152,6 +160,7 @@ void BenchAttention(Backend& backend, const Settings& settings, Report& report, 
 void BenchStack(Backend& backend, const Settings& settings, Report& report, const std::string& name, int depth,
                 const AttentionShape& shape) {
   const int64_t width = int64_t{1} * shape.heads * shape.head_size, rows = shape.sequences * shape.length;
+  if (!report.Wants(name)) return;
   std::vector<Block> blocks;
   for (int i = 0; i < depth; ++i) blocks.emplace_back(backend, settings.precision, width);
   const std::vector<float> start = Noise(rows * width, 1);
@@ -196,9 +205,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", (!isa ? isa.error() : precision.error()).message.c_str());
     return 2;
   }
-  Settings settings{.isa = *isa, .precision = *precision};
+  Settings settings;
+  settings.isa = *isa;
+  settings.precision = *precision;
   if (argc > 2) settings.threads = std::atoi(argv[2]);
   if (argc > 3) settings.seconds = std::atof(argv[3]);
+  if (argc > 4) settings.only = argv[4];
   Run(settings);
   return 0;
 }
