@@ -13,6 +13,8 @@ namespace {
 
 constexpr float kBackboneEpsilon = 1e-6f;
 constexpr int kTokens = 1 + kGazePatches;
+// The hidden rows of an MLP are four times as wide as the others: many heads are taken through it in parts.
+constexpr int64_t kMlpRows = 2 * kTokens;
 
 float DecoderEpsilon(Profile profile) { return profile == Profile::kUpstream ? 1e-5f : 1e-6f; }
 
@@ -32,9 +34,13 @@ void RunBlock(Backend& backend, const BlockWeights& block, const Rows& x, const 
   const Rows attended = backend.Attention(projected);
   backend.Linear(attended, block.projection.matrix, {.bias = block.projection.bias, .add_to = &x});
   normed = backend.LayerNorm(x, block.norm2.gain, block.norm2.bias, epsilon, operand);
-  const Rows hidden =
-      backend.Linear(normed, block.fc1.matrix, {.bias = block.fc1.bias, .activation = Activation::kGelu});
-  backend.Linear(hidden, block.fc2.matrix, {.bias = block.fc2.bias, .add_to = &x});
+  for (int64_t first = 0; first < x.rows; first += kMlpRows) {
+    const int64_t count = std::min(kMlpRows, x.rows - first);
+    const Rows part = Backend::Slice(x, first, count);
+    const Rows hidden = backend.Linear(Backend::Slice(normed, first, count), block.fc1.matrix,
+                                       {.bias = block.fc1.bias, .activation = Activation::kGelu});
+    backend.Linear(hidden, block.fc2.matrix, {.bias = block.fc2.bias, .add_to = &part});
+  }
 }
 
 // "patch_tokens" and "pos_embed_448" exist only folded into other things; tests see them undone.
