@@ -99,6 +99,8 @@ class HttpServer {
   ~HttpServer();  // as Stop without grace
 
   int port() const;
+  // From now on every response closes its connection. Call it before refusing what waits, then Stop.
+  void AnnounceStop();
   // Stops accepting, closes connections without a request in progress, lets requests in progress finish within `grace`,
   // then closes. Blocks. Replies that come later are dropped.
   void Stop(std::chrono::milliseconds grace);

@@ -197,6 +197,8 @@ HttpServer::~HttpServer() { state_->Stop(std::chrono::milliseconds(0)); }
 
 int HttpServer::port() const { return state_->port; }
 
+void HttpServer::AnnounceStop() { state_->service.stopping = true; }
+
 void HttpServer::Stop(std::chrono::milliseconds grace) { state_->Stop(grace); }
 
 HttpServer::Counters HttpServer::counters() const {

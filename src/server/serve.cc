@@ -108,6 +108,7 @@ int ServeGazeLle(const GazeServerOptions& options) {
   Loading loading(options, service, signals, UrlOf(options.host, (*http)->port()));
   const int signal = signals.Wait();
   if (signal != 0) LogInfo(fmt::format("{}: finishing what runs", signal == SIGINT ? "SIGINT" : "SIGTERM"));
+  (*http)->AnnounceStop();
   service.Drain();
   (*http)->Stop(options.drain);
   service.SetServer(nullptr);
