@@ -85,6 +85,19 @@ class PicturesTest(ServerTest):
             answers.append(reply.document["predictions"])
         self.assertTrue(all(answer == answers[0] for answer in answers))
 
+    # pulsejet/memories #170, photonix #387: heads found in the picture as it was stored, not as it is seen.
+    def test_heads_are_found_in_the_upright_frame(self):
+        rows = png.read((PICTURES / "astronaut.png").read_bytes())
+        answers = []
+        for orientation in (1, 6, 8):
+            file = png.write(png.stored_as(rows, orientation), orientation)
+            answers.append(self.server.predict({"image": base64.b64encode(file).decode(), "detect_heads": True,
+                                                "heatmap_format": "none"}).document["predictions"])
+        self.assertEqual(len(answers[0]), 1)
+        x1, y1, x2, y2 = answers[0][0]["bbox"]
+        self.assertTrue(x1 < 227 < x2 and y1 < 103 < y2, answers[0])  # the middle of heads.json's box
+        self.assertTrue(all(answer == answers[0] for answer in answers))
+
     def test_eight_jpegs_give_nearly_one_answer(self):
         targets = []
         for orientation in range(1, 9):
