@@ -187,6 +187,27 @@ TEST_F(Engine, CancelledRequestsEndAndFreeTheirPlace) {
   EXPECT_TRUE(engine->Run(ToyRequest(0, {kHead})));
 }
 
+// A client that leaves must not keep its place until somebody else's long request is done.
+TEST_F(Engine, AWaitingRequestIsCancelledAtOnce) {
+  const auto engine = Open();
+  auto running = Start(*engine, ToyRequest(0, std::vector<std::optional<Box>>(64, kHead)));
+  while (!engine->load().running) std::this_thread::yield();
+  std::stop_source gone;
+  GazeRequest request = ToyRequest(0, {kHead});
+  request.stop = gone.get_token();
+  const std::weak_ptr<const DecodedImage> pixels = request.picture;
+  auto waiting = Start(*engine, std::move(request));
+  EXPECT_EQ(engine->load().queued, 1);
+  EXPECT_TRUE(pixels.expired()) << "a waiting request keeps no pixels";
+  gone.request_stop();
+  ASSERT_EQ(waiting.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  EXPECT_EQ(waiting.get().error().code, Code::kCancelled);
+  EXPECT_EQ(engine->load().queued, 0);
+  EXPECT_EQ(engine->load().admitted, 1);
+  EXPECT_EQ(running.wait_for(std::chrono::seconds(0)), std::future_status::timeout) << "the other request goes on";
+  EXPECT_TRUE(running.get());
+}
+
 TEST_F(Engine, DrainFinishesTheRunningAndRefusesTheQueued) {
   const auto engine = Open();
   std::vector<std::future<Result<GazeAnswer>>> answers;

@@ -1,11 +1,27 @@
 #include "pipeline/device_queue.h"
 
+#include <algorithm>
+
 namespace sightline {
 namespace {
 
+Error Cancelled() { return {Code::kCancelled, "gaze: the request was cancelled while it waited", ""}; }
 Error Draining() { return {Code::kDraining, "the server is shutting down", ""}; }
 
 }  // namespace
+
+DeviceQueue::Waiting::Waiting(Job job) : job_(std::move(job)), watch_(job_.stop, [this] { Refuse(Cancelled()); }) {}
+
+void DeviceQueue::Waiting::Run() {
+  if (!taken_.exchange(true)) job_.run();
+}
+
+void DeviceQueue::Waiting::Refuse(Error error) {
+  if (taken_.exchange(true)) return;
+  job_.refuse(std::move(error));
+  job_.run = {};  // with what it holds: the place in the queue may stay for a while
+  job_.refuse = {};
+}
 
 DeviceQueue::DeviceQueue() : thread_([this] { Loop(); }) {}
 
@@ -15,26 +31,27 @@ DeviceQueue::~DeviceQueue() {
 }
 
 void DeviceQueue::Push(Job job) {
+  auto waiting = std::make_unique<Waiting>(std::move(job));
   {
     const std::lock_guard lock(mutex_);
     if (!draining_) {
-      jobs_.push_back(std::move(job));
+      jobs_.push_back(std::move(waiting));
       changed_.notify_one();
       return;
     }
   }
-  job.refuse(Draining());
+  waiting->Refuse(Draining());
 }
 
 void DeviceQueue::Drain() {
-  std::deque<Job> refused;
+  std::deque<std::unique_ptr<Waiting>> refused;
   {
     const std::lock_guard lock(mutex_);
     draining_ = true;
     refused.swap(jobs_);
   }
   changed_.notify_one();
-  for (const Job& job : refused) job.refuse(Draining());
+  for (const auto& waiting : refused) waiting->Refuse(Draining());
 }
 
 void DeviceQueue::Loop() {
@@ -42,12 +59,12 @@ void DeviceQueue::Loop() {
   for (;;) {
     changed_.wait(lock, [this] { return draining_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    Job job = std::move(jobs_.front());
+    std::unique_ptr<Waiting> waiting = std::move(jobs_.front());
     jobs_.pop_front();
     running_since_ = std::chrono::steady_clock::now();
     lock.unlock();
-    job.run();
-    job = {};  // what the job owned goes before the next one waits
+    waiting->Run();
+    waiting.reset();  // what the job owned goes before the next one waits
     lock.lock();
     running_since_.reset();
   }
@@ -60,7 +77,7 @@ bool DeviceQueue::draining() const {
 
 int DeviceQueue::queued() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(jobs_.size());
+  return static_cast<int>(std::ranges::count_if(jobs_, [](const auto& waiting) { return !waiting->taken(); }));
 }
 
 std::optional<double> DeviceQueue::running_ms() const {

@@ -191,6 +191,7 @@ Result<Prepared> GazeEngine::State::Prepare(GazeRequest request) {
   if (!asked.picture_digest.empty()) prepared.scene = scenes.Find(asked.picture_digest);
   if (prepared.scene == nullptr) prepared.patches = Patches(image, info.profile);
   answer.scene_from_cache = prepared.scene != nullptr;
+  prepared.request.picture.reset();  // up to 300 MB that a waiting request needs no more
   answer.prepare_ms = MillisecondsSince(start);
   return prepared;
 }
@@ -264,6 +265,7 @@ void GazeEngine::Run(Ticket ticket, GazeRequest request, std::function<void(Resu
   if (!prepared) return done(tl::make_unexpected(std::move(prepared).error()));
   if (prepared->answer.people.empty()) return done(std::move(prepared->answer));
 
+  const std::stop_token stop = prepared->request.stop;
   // std::function wants copyable captures.
   struct Call {
     Ticket ticket;
@@ -283,7 +285,8 @@ void GazeEngine::Run(Ticket ticket, GazeRequest request, std::function<void(Resu
                           [call](Error error) {
                             call->ticket = {};
                             call->done(tl::make_unexpected(std::move(error)));
-                          }});
+                          },
+                      .stop = stop});
 }
 
 Result<GazeAnswer> GazeEngine::Run(GazeRequest request) {

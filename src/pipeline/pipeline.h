@@ -164,7 +164,7 @@ class GazeEngine {
 
   // Prepares on the calling thread (checks boxes, finds heads, resizes), computes on the device thread, then calls
   // `done` there once. Keep `done` short: it holds up the next request. A request whose `stop` is asked for ends with
-  // kCancelled within one backbone block.
+  // kCancelled, at once while it waits (`done` is then called on the thread that asks), else within one backbone block.
   void Run(Ticket ticket, GazeRequest request, std::function<void(Result<GazeAnswer>)> done);
   // The same, waiting for the answer.
   Result<GazeAnswer> Run(GazeRequest request);
