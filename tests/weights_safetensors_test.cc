@@ -122,6 +122,18 @@ TEST(Safetensors, RefusesDescriptionsOfAnotherForm) {
   EXPECT_THAT(ErrorOf(File("{\"w\":{}", "{}")), HasSubstr("not a JSON object"));
 }
 
+TEST(Safetensors, ReadsTheNoteOfTheMetadata) {
+  const auto note_of = [](const std::string& metadata) {
+    const std::string file = File("{\"__metadata__\":" + metadata + "}", "");
+    const auto checkpoint = Checkpoint::FromBytes(AsBytes(file), "x");
+    return checkpoint ? checkpoint->note() : checkpoint.error().message;
+  };
+  EXPECT_EQ(note_of(R"({"format":"pt","note":"made up"})"), "made up");
+  EXPECT_EQ(note_of(R"({"note":3})"), "");
+  EXPECT_EQ(note_of("[]"), "");
+  EXPECT_EQ(note_of(R"({"note":")" + std::string(5000, 'n') + "\"}").size(), 1024u);
+}
+
 TEST(Safetensors, RefusesTheSameNameTwice) {
   const std::string row = R"("w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_THAT(ErrorOf(File("{" + row + "," + row + "}", "a")), HasSubstr("has w twice"));

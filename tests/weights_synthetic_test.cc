@@ -52,6 +52,15 @@ TEST(SyntheticTensor, MatchesTheVectors) {
   }
 }
 
+TEST(SyntheticPiece, IsPartOfTheTensor) {
+  std::vector<float> whole(5000), piece(700);
+  SyntheticTensor("x", 3, 0.5f, 0.25f, whole);
+  for (const size_t first : {0u, 1u, 4300u}) {
+    SyntheticPiece("x", 3, first, 0.5f, 0.25f, piece);
+    EXPECT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + static_cast<ptrdiff_t>(first))) << first;
+  }
+}
+
 TEST(SyntheticRgb, MatchesTheVectors) {
   ASSERT_EQ(Vectors()["images"].size(), 3u);
   for (const json& row : Vectors()["images"]) {

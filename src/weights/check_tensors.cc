@@ -20,8 +20,8 @@ struct Faults {
   std::vector<std::string> wrong, missing, unexpected;
 };
 
-Faults FindFaults(const Checkpoint& checkpoint, std::span<const TensorSpec> specs,
-                  std::span<const std::string> optional) {
+template <typename Tensors>
+Faults FindFaults(const Tensors& checkpoint, std::span<const TensorSpec> specs, std::span<const std::string> optional) {
   Faults faults;
   std::set<std::string_view> expected;
   for (const TensorSpec& spec : specs) {
@@ -65,13 +65,23 @@ std::string Describe(const Faults& faults) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+template <typename Tensors>
+Status Check(const Tensors& checkpoint, std::span<const TensorSpec> specs, std::span<const std::string> optional) {
+  const Faults faults = FindFaults(checkpoint, specs, optional);
+  if (faults.wrong.empty() && faults.missing.empty() && faults.unexpected.empty()) return {};
+  return Corrupt(checkpoint.source(), Describe(faults));
+}
+
 }  // namespace
 
 Status CheckTensors(const Checkpoint& checkpoint, std::span<const TensorSpec> specs,
                     std::span<const std::string> optional) {
-  const Faults faults = FindFaults(checkpoint, specs, optional);
-  if (faults.wrong.empty() && faults.missing.empty() && faults.unexpected.empty()) return {};
-  return Corrupt(checkpoint.source(), Describe(faults));
+  return Check(checkpoint, specs, optional);
+}
+
+Status CheckTensors(const CheckpointFolder& folder, std::span<const TensorSpec> specs,
+                    std::span<const std::string> optional) {
+  return Check(folder, specs, optional);
 }
 
 }  // namespace sightline

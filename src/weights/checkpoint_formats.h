@@ -28,12 +28,16 @@ struct ChecksummedBytes {
 struct CheckpointContent {
   std::vector<NamedTensor> tensors;  // in file order, names unique
   std::vector<ChecksummedBytes> checksums;
-  std::string note;  // of kNoteEntry
+  std::string note;  // of kNoteEntry, or "note" in the metadata of safetensors
 };
 
 // Entry of a torch archive that says where the numbers come from; ours alone.
 inline constexpr std::string_view kNoteEntry = "sightline_note";
 inline constexpr size_t kMaxNoteBytes = 1024;
+
+// What a model folder calls its safetensors (huggingface_hub).
+inline constexpr std::string_view kWholeModelFile = "model.safetensors";
+inline constexpr std::string_view kModelIndexFile = "model.safetensors.index.json";
 
 inline constexpr size_t kMaxTensors = 1 << 16;
 inline constexpr size_t kMaxNameBytes = 1024;

@@ -36,10 +36,10 @@ class SafetensorsFile {
 
   Result<CheckpointContent> Read() {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::string_view header, Header());
-    SIGHTLINE_ASSIGN_OR_RETURN(std::vector<Row> rows, ReadRows(header));
+    CheckpointContent content;
+    SIGHTLINE_ASSIGN_OR_RETURN(std::vector<Row> rows, ReadRows(header, &content.note));
     std::ranges::stable_sort(rows, {}, [](const Row& row) { return std::pair(row.begin, row.end); });
     SIGHTLINE_RETURN_IF_ERROR(CheckCoverage(rows));
-    CheckpointContent content;
     for (Row& row : rows) {
       TensorView view{data_.data() + row.begin, row.dtype, row.shape, RowMajorStrides(row.shape)};
       content.tensors.push_back({std::move(row.name), std::move(view)});
@@ -67,7 +67,7 @@ class SafetensorsFile {
     return header;
   }
 
-  Result<std::vector<Row>> ReadRows(std::string_view header) const {
+  Result<std::vector<Row>> ReadRows(std::string_view header, std::string* note) const {
     simdjson::dom::parser parser(kMaxHeader + simdjson::SIMDJSON_PADDING);
     simdjson::dom::object object;
     auto error = parser.allocate(header.size(), kMaxJsonDepth);
@@ -77,7 +77,11 @@ class SafetensorsFile {
     std::unordered_set<std::string_view> names;
     for (const auto& [name, value] : object) {
       if (!names.insert(name).second) return Bad(fmt::format("has {} twice", Printable(name)));
-      if (name == "__metadata__") continue;
+      if (name == "__metadata__") {
+        std::string_view text;
+        if (!value["note"].get(text)) *note = text.substr(0, kMaxNoteBytes);
+        continue;
+      }
       if (rows.size() >= kMaxTensors) return Bad(fmt::format("has more than {} tensors", kMaxTensors));
       SIGHTLINE_ASSIGN_OR_RETURN(Row row, ReadRow(name, value));
       rows.push_back(std::move(row));

@@ -43,9 +43,14 @@ void AddOctave(const Octave& octave, uint64_t seed, int width, int height, std::
 }  // namespace
 
 void SyntheticTensor(std::string_view name, uint64_t seed, float centre, float amplitude, std::span<float> values) {
-  const uint64_t key = Key(name, seed);
+  SyntheticPiece(name, seed, 0, centre, amplitude, values);
+}
+
+void SyntheticPiece(std::string_view name, uint64_t seed, uint64_t first, float centre, float amplitude,
+                    std::span<float> values) {
+  const uint64_t start = Key(name, seed) + first * kGolden;
   for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t bits = Mix(key + (i + 1) * kGolden) >> 40;
+    const uint64_t bits = Mix(start + (i + 1) * kGolden) >> 40;
     const float unit = static_cast<float>(static_cast<int32_t>(bits) - (1 << 23)) * 0x1p-23f;  // both steps exact
     const float scaled = amplitude * unit;
     values[i] = centre + scaled;

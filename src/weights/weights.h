@@ -37,7 +37,7 @@ class Checkpoint {
   // What tells this file from another without reading it all: path, size and time of change; for memory, its SHA-256.
   std::string identity() const;
   std::span<const std::byte> bytes() const;  // the whole file
-  const std::string& note() const;           // what WriteTorchCheckpoint was told to note, else empty
+  const std::string& note() const;           // what the writers below were told to note, else empty
   // Reads everything and compares the CRC-32 of every zip entry that has one (kCorruptWeights). The other formats
   // record no checksums.
   Status Verify() const;
@@ -45,6 +45,26 @@ class Checkpoint {
  private:
   struct State;
   static Result<Checkpoint> Read(MappedFile file, std::span<const std::byte> bytes, std::string source);
+  std::shared_ptr<const State> state_;
+};
+
+// The safetensors of a model folder as one set of named tensors: model.safetensors, or else the shards that
+// model.safetensors.index.json lists (each name must be in the shard that the index says; a shard that is missing, a
+// name in two shards, or an index that leaves out a tensor is kCorruptWeights with both sides). Opening maps, reads
+// headers only. Immutable: any thread.
+class CheckpointFolder {
+ public:
+  static Result<CheckpointFolder> Open(const std::filesystem::path& folder);
+
+  const std::vector<std::string>& names() const;        // in file order, shard after shard
+  const TensorView* Find(std::string_view name) const;  // null when absent
+  const std::string& source() const;                    // the folder
+  std::string identity() const;                         // of all shards, as Checkpoint::identity
+  const std::string& note() const;                      // "note" in the metadata of the first shard, else empty
+  uint64_t tensor_bytes() const;                        // of all tensors
+
+ private:
+  struct State;
   std::shared_ptr<const State> state_;
 };
 
@@ -58,6 +78,20 @@ struct TensorSpec {
 // to three more faults: "x.pth: norm.bias has shape [3], expected [768]; missing: ...; unexpected: ...".
 Status CheckTensors(const Checkpoint& checkpoint, std::span<const TensorSpec> specs,
                     std::span<const std::string> optional = {});
+
+// The same for a folder.
+Status CheckTensors(const CheckpointFolder& folder, std::span<const TensorSpec> specs,
+                    std::span<const std::string> optional = {});
+
+// Writes `tensors` as bfloat16 safetensors, in shards of at most `shard_bytes` named model-0000i-of-0000n.safetensors
+// with their index (metadata.total_size), or as one model.safetensors without an index when `shard_bytes` is 0. `fill`
+// appends the values of one tensor piece by piece, so that no tensor is in memory as a whole. `note` goes into the
+// metadata of every file. Each file appears whole or not at all; the index is written last, and an old one goes first.
+// Names and note are printable ASCII without quotes and backslashes. Shards beside an old model.safetensors, which
+// readers would prefer, are kInvalidRequest.
+using PieceSink = FunctionRef<Status(std::span<const float> values)>;
+Status WriteSafetensors(const std::filesystem::path& folder, std::span<const TensorSpec> tensors, uint64_t shard_bytes,
+                        FunctionRef<Status(size_t index, PieceSink sink)> fill, std::string_view note = {});
 
 // Writes `tensors` (float32, row-major) as torch.save writes a plain dict: zip with stored, 64-byte aligned entries and
 // a protocol-2 pickle. `fill` is called once per tensor, in order. Loads in torch >= 1.6, also with weights_only=True.
@@ -135,6 +169,9 @@ Status VerifyPackedFiles(const std::filesystem::path& folder,
 //   v_i   = ((z_i >> 40) - 2^23) / 2^23                               float32, in [-1, 1)
 //   value = centre + amplitude * v_i                                  float32, rounded after each operation
 void SyntheticTensor(std::string_view name, uint64_t seed, float centre, float amplitude, std::span<float> values);
+// Elements [first, first + values.size()) of the same tensor.
+void SyntheticPiece(std::string_view name, uint64_t seed, uint64_t first, float centre, float amplitude,
+                    std::span<float> values);
 // gain * sqrt(3 / fan_in), computed in double.
 float SyntheticAmplitude(double gain, double fan_in);
 // Synthetic picture, 3 bytes a pixel, row by row: four octaves of square cells (edges 64, 16, 4, 1; weights 9, 4, 2, 1
