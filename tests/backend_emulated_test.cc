@@ -4,9 +4,6 @@
 
 #if __has_include(<simde/x86/avx512.h>)
 
-// Without AVX-512, vectors of 64 bytes are passed in memory; the compilers remark on that.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
 
@@ -25,10 +22,27 @@ __m256i _mm512_cvtneps_pbh(__m512 v) {
   return result;
 }
 
+// SIMDe 0.7.4 gives this name to the masked form.
+#undef _mm512_madd_epi16
+__m512i _mm512_madd_epi16(__m512i a, __m512i b) { return simde_mm512_madd_epi16(a, b); }
+
+// vpdpbusd.
+__m512i AddByteProducts(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+  int32_t sums[16];
+  uint8_t a[64];
+  int8_t b[64];
+  __builtin_memcpy(sums, &sum, sizeof sums);
+  __builtin_memcpy(a, &unsigned_bytes, sizeof a);
+  __builtin_memcpy(b, &signed_bytes, sizeof b);
+  for (int i = 0; i < 64; ++i) sums[i / 4] += a[i] * b[i];
+  __builtin_memcpy(&sum, sums, sizeof sums);
+  return sum;
+}
+
 }  // namespace
 
 #include "backend/cpu/kernels.inl.h"
-#include "backend/cpu/vector_avx512.inl.h"
+#include "backend/cpu/vector_avx512_bf16.inl.h"
 #include "tests/backend_targets.h"
 
 namespace sightline {

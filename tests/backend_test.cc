@@ -55,10 +55,10 @@ TEST(Isa, UnknownNameIsRefused) {
 }
 
 TEST(Precision, NamesRoundTrip) {
-  EXPECT_EQ(ParsePrecision("f32").value(), Precision::kF32);
-  EXPECT_EQ(ParsePrecision("bf16").value(), Precision::kBF16);
-  EXPECT_EQ(NameOf(Precision::kBF16), "bf16");
-  EXPECT_EQ(ParsePrecision("int8").error().code, Code::kUsage);
+  for (const Precision precision : {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+    EXPECT_EQ(ParsePrecision(NameOf(precision)).value(), precision);
+  }
+  EXPECT_THAT(ParsePrecision("int3").error().message, HasSubstr("'int3', expected f32, bf16, int8 or int4"));
 }
 
 TEST(QueryScale, IsLog2OfEOverRootOfHeadSize) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,14 +20,18 @@
 
 namespace sightline {
 
-// Number format of a model's weights. Accumulation is float32 in every format.
-enum class Precision { kF32, kBF16 };
-std::string_view NameOf(Precision precision);  // "f32", "bf16"
+// Number format of a model's weights. Sums over groups of an integer format are exact; everything else accumulates in
+// float32.
+//   kInt8   8-bit weights, one float32 scale for every 128 inputs of an output; inputs are quantised to 8 bits with one
+//           scale for every 128 values of a row
+//   kInt4   4-bit weights, one float32 scale for every 64 inputs of an output; inputs as for kInt8
+enum class Precision { kF32, kBF16, kInt8, kInt4 };
+std::string_view NameOf(Precision precision);  // "f32", "bf16", "int8", "int4"
 Result<Precision> ParsePrecision(std::string_view name);
 
 // How rows are kept on the device: kStream is float32 (residual stream, results); kOperand is what a Linear of the
-// given precision reads (float32 or bfloat16, the backend's choice).
-enum class Storage { kStream, kOperandF32, kOperandBF16 };
+// given precision reads (float32, bfloat16 or 8-bit integers with their scales, the backend's choice).
+enum class Storage { kStream, kOperandF32, kOperandBF16, kOperandInt8 };
 
 // Device memory. The block returns to its backend's pool when the last handle goes, so a second identical request
 // allocates nothing.
@@ -56,7 +61,8 @@ struct WeightMatrix {
 // Plain float32 row of numbers (bias, gain).
 using WeightVector = std::span<const float>;
 
-enum class Activation { kNone, kGelu, kRelu };  // kGelu is the exact erf form
+// kGelu is the exact erf form, kGeluTanh 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+enum class Activation { kNone, kGelu, kGeluTanh, kRelu };
 
 struct LinearOptions {
   WeightVector bias = {};  // empty: none
@@ -80,6 +86,47 @@ struct ProjectedHeads {
   std::shared_ptr<DeviceBlock> queries, keys, values;
   AttentionShape shape;
   Storage storage = Storage::kOperandF32;
+};
+
+// Rotary position embedding (arXiv 2104.09864): pairs of channels of every query and key turn by angles that belong to
+// their row.
+enum class RopePairs {
+  kNeighbours,  // channels 2p and 2p + 1 (MoonViT)
+  kHalves,      // channels p and p + head_size / 2 (Qwen2)
+};
+struct Rope {
+  RopePairs pairs = RopePairs::kHalves;
+  std::span<const float> cosine = {}, sine = {};  // [rows, head_size / 2]; both empty: nothing turns
+};
+
+// Keys and values of one layer for the positions [0, capacity), in the backend's own layout. Copies share memory. Which
+// positions hold something is the caller's business; a fresh one is all zeros.
+struct KeyValues {
+  std::shared_ptr<DeviceBlock> keys, values;
+  int64_t capacity = 0;
+  int heads = 0;
+  int head_size = 0;
+  Storage storage = Storage::kOperandF32;
+};
+
+// Rotated and scaled queries in the backend's own layout.
+struct Queries {
+  std::shared_ptr<DeviceBlock> block;
+  int64_t rows = 0;
+  int heads = 0;
+  int head_size = 0;
+  Storage storage = Storage::kOperandF32;
+};
+
+// Which of the keys [0, keys) a query row sees. The first `causal_rows` rows see the keys up to their own, row i those
+// of [0, first_key + i]; the rows behind them see all keys but `hidden_key`. Full attention has no causal rows, a
+// decoder has only such, and the six-token window of LocateAnything is both (its free rows do not see the last token,
+// which stands in the window a second time).
+struct Mask {
+  int64_t keys = 0;
+  int64_t causal_rows = 0;
+  int64_t first_key = 0;
+  std::optional<int64_t> hidden_key = {};
 };
 
 // What an operation did, for benchmarks.
@@ -115,13 +162,23 @@ class Backend {
 
   // ---- memory
   Rows Empty(int64_t rows, int64_t columns, Storage storage);
+  // What Linear reads with weights of this precision.
   Storage OperandStorage(Precision precision) const;
+  // How queries, keys and values are kept beside weights of this precision; never kOperandInt8.
+  Storage AttentionStorage(Precision precision) const;
   Rows Upload(std::span<const float> values, int64_t rows, int64_t columns, Storage storage);
   std::vector<float> Download(const Rows& rows);
   // Same storage, same columns, to.rows == from.rows.
   void CopyRows(const Rows& from, const Rows& to);
   // `count` rows from `first`, sharing memory.
   static Rows Slice(const Rows& rows, int64_t first, int64_t count);
+  // The same numbers as rows of another length, sharing memory. kStream only; rows * columns stays.
+  static Rows Reshape(const Rows& rows, int64_t new_rows, int64_t new_columns);
+  // kStream rows as operand, rounded or quantised.
+  Rows Convert(const Rows& x, Storage storage);
+  KeyValues EmptyKeyValues(int64_t capacity, int heads, int head_size, Storage storage);
+  // Copies the positions [0, count). Same heads, head size and storage; capacities may differ.
+  void CopyKeyValues(const KeyValues& from, int64_t count, const KeyValues& to);
 
   // ---- compute
   // y = activation(x * w^T + bias), or add_to += that. x is kept as OperandStorage(w.precision); an f32 weight also
@@ -134,6 +191,18 @@ class Backend {
   ProjectedHeads Qkv(const Rows& x, const WeightMatrix& w, WeightVector bias, const AttentionShape& shape);
   // softmax2(q k^T) v over all keys of the sequence; heads side by side in the columns. Operand storage.
   Rows Attention(const ProjectedHeads& projected);
+
+  // Per row: x / sqrt(mean of squares + epsilon) * gain, statistics in float32. x is kStream.
+  Rows RmsNorm(const Rows& x, WeightVector gain, float epsilon, Storage output);
+  // x is [rows, 2 * m], gates then values: silu(gate) * value, [rows, m]. x is kStream.
+  Rows SwiGlu(const Rows& x, Storage output);
+  // Takes apart a projection, kStream [rows, (heads + 2 * cache.heads) * head_size]: queries, keys, values, each head
+  // by head. Turns queries and keys, scales the queries by QueryScale, writes keys and values to the positions
+  // [position, position + rows) of the cache and returns the queries. cache.heads divides `heads`.
+  Queries SplitHeads(const Rows& projected, int heads, const Rope& rope, int64_t position, const KeyValues& cache);
+  // softmax2(q k^T) v over the keys that the mask shows, [rows, heads * head_size]. Query head j reads the keys of head
+  // j / (heads / cache.heads). No buffer grows with rows * keys. A row that sees nothing is a bug.
+  Rows Attention(const Queries& queries, const KeyValues& cache, const Mask& mask, Storage output);
 
   // Called after every compute operation from now on; an empty function ends it.
   void Observe(OperationObserver observer) { observer_ = std::move(observer); }
@@ -155,6 +224,15 @@ class Backend {
   virtual ProjectedHeads DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias,
                                const AttentionShape& shape) = 0;
   virtual void DoAttention(const ProjectedHeads& projected, const Rows& y) = 0;
+  virtual Storage DoAttentionStorage(Precision precision) const = 0;
+  virtual void DoConvert(const Rows& x, const Rows& y) = 0;
+  virtual KeyValues DoEmptyKeyValues(int64_t capacity, int heads, int head_size, Storage storage) = 0;
+  virtual void DoCopyKeyValues(const KeyValues& from, int64_t count, const KeyValues& to) = 0;
+  virtual void DoRmsNorm(const Rows& x, WeightVector gain, float epsilon, const Rows& y) = 0;
+  virtual void DoSwiGlu(const Rows& x, const Rows& y) = 0;
+  virtual Queries DoSplitHeads(const Rows& projected, int heads, const Rope& rope, int64_t position,
+                               const KeyValues& cache) = 0;
+  virtual void DoMaskedAttention(const Queries& queries, const KeyValues& cache, const Mask& mask, const Rows& y) = 0;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -177,6 +255,9 @@ std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options);
 // Floating-point operations a second that this machine reaches now with multiply-adds in registers, on `threads`
 // threads: what "share of peak" in benchmarks divides by. bf16 on an ISA without bfloat16 arithmetic is its f32 peak.
 double MeasurePeakFlops(Isa isa, Precision precision, int threads);
+// Bytes a second that `threads` threads read together from memory too large for any cache, one stream each: the limit
+// of a product with few rows.
+double MeasureReadRate(int threads);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Recorder

@@ -4,7 +4,7 @@ set(kernel_flags -O3 -ffp-contract=off -fno-math-errno)
 set(kernels_generic_flags ${kernel_flags})
 set(kernels_avx2_flags ${kernel_flags} -mavx2 -mfma)
 set(kernels_avx512_flags ${kernels_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
-set(kernels_avx512_bf16_flags ${kernels_avx512_flags} -mavx512bf16)
+set(kernels_avx512_bf16_flags ${kernels_avx512_flags} -mavx512bf16 -mavx512vnni)
 foreach(isa generic avx2 avx512 avx512_bf16)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/kernels_${isa}.cc
                               PROPERTIES COMPILE_OPTIONS "${kernels_${isa}_flags}")

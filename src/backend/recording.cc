@@ -18,6 +18,24 @@ std::string ShapeText(std::string_view name, int64_t rows, int64_t columns) {
 
 std::string ShapeText(std::string_view name, const Rows& rows) { return ShapeText(name, rows.rows, rows.columns); }
 
+std::string HeadsText(int heads, int key_heads, int head_size) {
+  return "heads " + std::to_string(heads) + "/" + std::to_string(key_heads) + " head_size " + std::to_string(head_size);
+}
+
+std::string MaskText(const Mask& mask) {
+  std::string text = "keys " + std::to_string(mask.keys);
+  if (mask.causal_rows > 0) {
+    text += " causal " + std::to_string(mask.causal_rows) + " from " + std::to_string(mask.first_key);
+  }
+  if (mask.hidden_key) text += " hidden " + std::to_string(*mask.hidden_key);
+  return text;
+}
+
+std::string_view RopeText(const Rope& rope) {
+  if (rope.cosine.empty()) return "";
+  return rope.pairs == RopePairs::kNeighbours ? " rope neighbours" : " rope halves";
+}
+
 std::string ShapeText(const AttentionShape& shape) {
   return "sequences " + std::to_string(shape.sequences) + " length " + std::to_string(shape.length) + " heads " +
          std::to_string(shape.heads) + " head_size " + std::to_string(shape.head_size);
@@ -49,6 +67,11 @@ class RecordingBackend : public Backend {
   std::shared_ptr<DeviceBlock> Allocate(size_t bytes) override { return std::make_shared<EmptyBlock>(bytes); }
 
   Storage DoOperandStorage(Precision precision) const override {
+    const bool integers = precision == Precision::kInt8 || precision == Precision::kInt4;
+    return integers ? Storage::kOperandInt8 : DoAttentionStorage(precision);
+  }
+
+  Storage DoAttentionStorage(Precision precision) const override {
     return precision == Precision::kF32 ? Storage::kOperandF32 : Storage::kOperandBF16;
   }
 
@@ -67,6 +90,7 @@ class RecordingBackend : public Backend {
     std::string line = "linear " + ShapeText("x", x) + " " + ShapeText("w", w.outputs, w.inputs);
     if (!options.bias.empty()) line += " bias";
     if (options.activation == Activation::kGelu) line += " gelu";
+    if (options.activation == Activation::kGeluTanh) line += " gelu_tanh";
     if (options.activation == Activation::kRelu) line += " relu";
     Add(line + (options.add_to != nullptr ? " += " : " -> ") + NameOf(y.storage));
   }
@@ -84,6 +108,38 @@ class RecordingBackend : public Backend {
 
   void DoAttention(const ProjectedHeads& projected, const Rows& y) override {
     Add("attention " + ShapeText(projected.shape) + " -> " + NameOf(y.storage));
+  }
+
+  void DoConvert(const Rows& x, const Rows& y) override {
+    Add("convert " + ShapeText("x", x) + " -> " + NameOf(y.storage));
+  }
+
+  KeyValues DoEmptyKeyValues(int64_t capacity, int heads, int head_size, Storage storage) override {
+    return {Allocate(0), Allocate(0), capacity, heads, head_size, storage};
+  }
+
+  void DoCopyKeyValues(const KeyValues& from, int64_t count, const KeyValues&) override {
+    Add("copy key_values[" + std::to_string(count) + "] " + HeadsText(from.heads, from.heads, from.head_size));
+  }
+
+  void DoRmsNorm(const Rows& x, WeightVector, float, const Rows& y) override {
+    Add("rms_norm " + ShapeText("x", x) + " -> " + NameOf(y.storage));
+  }
+
+  void DoSwiGlu(const Rows& x, const Rows& y) override {
+    Add("swiglu " + ShapeText("x", x) + " -> " + NameOf(y.storage));
+  }
+
+  Queries DoSplitHeads(const Rows& projected, int heads, const Rope& rope, int64_t position,
+                       const KeyValues& cache) override {
+    Add("split_heads " + ShapeText("x", projected) + " " + HeadsText(heads, cache.heads, cache.head_size) +
+        std::string(RopeText(rope)) + " -> positions from " + std::to_string(position));
+    return {Allocate(0), projected.rows, heads, cache.head_size, cache.storage};
+  }
+
+  void DoMaskedAttention(const Queries& queries, const KeyValues& cache, const Mask& mask, const Rows& y) override {
+    Add("attention q[" + std::to_string(queries.rows) + "] " + HeadsText(queries.heads, cache.heads, cache.head_size) +
+        " " + MaskText(mask) + " -> " + NameOf(y.storage));
   }
 
   void Add(std::string line) { lines_.push_back(std::move(line)); }

@@ -25,7 +25,7 @@ bool IsAvailable(Isa isa) {
     case Isa::kAvx512:
       return avx512;
     case Isa::kAvx512Bf16:
-      return avx512 && __builtin_cpu_supports("avx512bf16");
+      return avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
   }
   return false;
 }

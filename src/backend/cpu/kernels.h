@@ -12,7 +12,10 @@ namespace sightline::cpu {
 // A product of matrices is computed in tiles of this many rows.
 inline constexpr int kTileRows = 6;
 
-enum class Nonlinearity { kNone, kGelu, kRelu };
+enum class Nonlinearity { kNone, kGelu, kGeluTanh, kRelu };
+
+// How rows are stored, see Storage in backend.h.
+enum class RowFormat { kF32, kBF16, kInt8 };
 
 // Part of x * w^T: rows [row_begin, row_end) of x and columns [column_begin, column_end) of the product. column_begin
 // is the first of a panel; column_end is too, or it is `outputs`.
@@ -20,7 +23,7 @@ struct MatmulTask {
   const void* x = nullptr;        // [rows, depth] in operand format
   int64_t x_stride = 0;           // elements from row to row
   const void* weights = nullptr;  // packed, see panels.inl.h
-  int64_t depth = 0;
+  int64_t depth = 0;              // elements: numbers, or groups of them (int8_group.h)
   int64_t outputs = 0;
   int64_t row_begin = 0, row_end = 0;
   int64_t column_begin = 0, column_end = 0;
@@ -46,43 +49,83 @@ struct HeadArrays {
   int head_size = 0;
 };
 
-// Queries [row_begin, row_end) of one head of one sequence.
-struct AttentionTask {
-  HeadArrays arrays;
-  int64_t sequence = 0;
-  int head = 0;
+// Rows [row_begin, row_end) of a projection whose columns are [heads of queries, keys, values][channel].
+struct SplitHeadsTask {
+  const float* projected = nullptr;
+  int query_heads = 0;
+  int key_heads = 0;
+  int head_size = 0;
+  const float* cosine = nullptr;  // [rows, head_size / 2]; null: nothing turns
+  const float* sine = nullptr;
+  bool neighbours_turn = false;  // channels 2p and 2p + 1, else p and p + head_size / 2
+  float query_scale = 1;
+  int64_t rows = 0;
   int64_t row_begin = 0, row_end = 0;
-  void* y = nullptr;        // [sequences * length, heads * head_size] in operand format
-  float* scores = nullptr;  // scratch, AttentionScratchElements() floats
+  int64_t first_key = 0;    // of row 0
+  void* queries = nullptr;  // [key head][row][query heads of that key head][channel]
+  void* keys = nullptr;     // of `capacity` keys, see HeadLayout
+  void* values = nullptr;
+  int64_t capacity = 0;
+  float* scratch = nullptr;  // SplitHeadsScratchElements() floats
 };
 
-struct LayerNormTask {
-  const float* x = nullptr;  // [rows, columns]
+// Up to kQueryBlock query rows that read the same keys. Row i of the task is row first_row + i of the matrix of all
+// such rows, in which `group` rows (query heads) follow each other for every row of the output.
+struct AttentionTask {
+  const void* queries = nullptr;  // [rows, head_size]
+  const void* keys = nullptr;     // of one head, see HeadLayout
+  const void* values = nullptr;
+  int64_t capacity = 0;
+  int head_size = 0;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int group = 1;
+  int64_t key_count = 0;
+  // Output row r sees the keys up to first_key + r where r < causal_rows, else all but hidden_key.
+  int64_t causal_rows = 0;
+  int64_t first_key = 0;
+  int64_t hidden_key = -1;
+  RowFormat format = RowFormat::kF32;  // not kInt8
+  void* y = nullptr;                   // output row 0, first channel of the group
+  int64_t y_stride = 0;
+  float* scratch = nullptr;  // AttentionScratchElements() floats
+};
+
+// An operation on rows [row_begin, row_end), one by one.
+struct RowTask {
+  const float* x = nullptr;  // [rows, columns]; of SwiGlu [rows, 2 * columns]
   const float* gain = nullptr;
   const float* bias = nullptr;
   float epsilon = 0;
   int64_t columns = 0;
   int64_t row_begin = 0, row_end = 0;
-  bool store_bf16 = false;
-  void* y = nullptr;  // [rows, columns]
+  RowFormat format = RowFormat::kF32;
+  void* y = nullptr;         // [rows, columns]
+  float* scratch = nullptr;  // `columns` floats, for kInt8
 };
 
 // What depends on the number format of the weights.
 struct FormatKernels {
-  bool bf16_operands = false;  // else float32
+  RowFormat operand = RowFormat::kF32;
   void (*linear)(const MatmulTask& task, const LinearOutput& output) = nullptr;
+  // Multiply-adds in registers; returns the number of operations done.
+  int64_t (*spin)(int64_t rounds) = nullptr;
+  // The others are null in integer formats.
   // Rows of a task belong to one sequence, and row_begin is an even row of it.
   void (*qkv)(const MatmulTask& task, const float* bias, const HeadArrays& arrays) = nullptr;
+  void (*split_heads)(const SplitHeadsTask& task) = nullptr;
   void (*attention)(const AttentionTask& task) = nullptr;
-  // Multiply-adds in registers; returns the number of floating-point operations done.
-  int64_t (*spin)(int64_t rounds) = nullptr;
 };
 
 struct CpuKernels {
-  int lanes = 0;          // floats in a vector
-  int panel_columns = 0;  // columns of a full panel
-  FormatKernels f32, bf16;
-  void (*layer_norm)(const LayerNormTask& task) = nullptr;
+  int lanes = 0;                  // floats in a vector
+  int panel_columns = 0;          // columns of a full panel
+  bool int8_with_offset = false;  // layout of int8 weights, see int8_group.h
+  FormatKernels f32, bf16, int8, int4;
+  void (*layer_norm)(const RowTask& task) = nullptr;
+  void (*rms_norm)(const RowTask& task) = nullptr;
+  void (*swiglu)(const RowTask& task) = nullptr;
+  void (*convert)(const RowTask& task) = nullptr;
 };
 
 const CpuKernels& GenericKernels();

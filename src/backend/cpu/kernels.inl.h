@@ -5,21 +5,15 @@
 #include <cstdint>
 
 #include "backend/cpu/attention.inl.h"
+#include "backend/cpu/heads.inl.h"
+#include "backend/cpu/integer_products.inl.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/layer_norm.inl.h"
 #include "backend/cpu/linear.inl.h"
 #include "backend/cpu/matmul.inl.h"
+#include "backend/cpu/rows.inl.h"
 
 namespace sightline::cpu {
 namespace {
-
-template <class Isa>
-void LayerNorm(const LayerNormTask& task) {
-  if constexpr (requires { typename Isa::Half; }) {
-    if (task.store_bf16) return LayerNormInto<Isa, StoreBF16<Isa>>(task);
-  }
-  LayerNormInto<Isa, StoreF32<Isa>>(task);
-}
 
 // Enough independent sums to hide the latency of a multiply-add on every processor we know.
 constexpr int kSpinSums = 12;
@@ -54,22 +48,85 @@ int64_t SpinBF16(int64_t rounds) {
   return Spin<Isa>(rounds, 4 * Isa::kLanes, [half](auto sum) { return Isa::DotPairs(half, half, sum); });
 }
 
+// Multiply-adds of the integer formats. The compiler must not know that the factors stay the same.
+template <class Isa, class Step>
+int64_t SpinIntegers(int64_t rounds, int64_t operations_per_step, Step step) {
+  typename Isa::Ints sums[kSpinSums], factor = Isa::SetInts(0x01010101);
+#pragma GCC unroll 12
+  for (int i = 0; i < kSpinSums; ++i) sums[i] = Isa::SetInts(i);
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kSpinSums; ++i) {
+      asm("" : "+m"(factor));
+      sums[i] = step(factor, sums[i]);
+    }
+  }
+  typename Isa::Ints total = sums[0];
+#pragma GCC unroll 12
+  for (int i = 1; i < kSpinSums; ++i) total += sums[i];
+  asm volatile("" : : "m"(total));
+  return rounds * kSpinSums * operations_per_step;
+}
+
 template <class Isa>
-constexpr FormatKernels kF32Kernels = {false, Linear<F32Product<Isa>>, Qkv<F32Product<Isa>>, Attention<F32Product<Isa>>,
-                                       SpinF32<Isa>};
+int64_t SpinInt8(int64_t rounds) {
+  using Ints = typename Isa::Ints;
+  if constexpr (kDotsBytes<Isa>) {
+    return SpinIntegers<Isa>(rounds, 8 * Isa::kLanes, [](Ints f, Ints sum) { return Isa::DotBytes(f, f, sum); });
+  } else {
+    return SpinIntegers<Isa>(rounds, 4 * Isa::kLanes, [](Ints f, Ints sum) { return sum + Isa::MulWords(f, f); });
+  }
+}
+
+template <class Isa>
+int64_t SpinInt4(int64_t rounds) {
+  using Ints = typename Isa::Ints;
+  if constexpr (kDotsBytes<Isa>) {
+    return SpinInt8<Isa>(rounds);
+  } else {
+    return SpinIntegers<Isa>(rounds, 8 * Isa::kLanes,
+                             [](Ints f, Ints sum) { return Isa::AddWords(sum, Isa::MulBytes(f, f)); });
+  }
+}
+
+template <class Product, class HeadProduct>
+constexpr FormatKernels MakeFormat(RowFormat operand, int64_t (*spin)(int64_t)) {
+  return {operand, Linear<Product>, spin, Qkv<Product>, SplitHeads<HeadProduct>, Attention<HeadProduct>};
+}
+
+template <class Isa>
+constexpr FormatKernels kF32Kernels = MakeFormat<F32Product<Isa>, F32Product<Isa>>(RowFormat::kF32, SpinF32<Isa>);
 
 // bfloat16 weights without bfloat16 arithmetic.
 template <class Isa>
-constexpr FormatKernels kWideningKernels = {false, Linear<WideningProduct<Isa>>, Qkv<WideningProduct<Isa>>,
-                                            Attention<F32Product<Isa>>, SpinF32<Isa>};
+constexpr FormatKernels kWideningKernels = MakeFormat<WideningProduct<Isa>, F32Product<Isa>>(RowFormat::kF32,
+                                                                                             SpinF32<Isa>);
 
 template <class Isa>
-constexpr FormatKernels kBF16Kernels = {true, Linear<PairProduct<Isa>>, Qkv<PairProduct<Isa>>,
-                                        Attention<PairProduct<Isa>>, SpinBF16<Isa>};
+constexpr FormatKernels kBF16Kernels = MakeFormat<PairProduct<Isa>, PairProduct<Isa>>(RowFormat::kBF16, SpinBF16<Isa>);
+
+template <class Isa>
+constexpr FormatKernels MakeInt8() {
+  if constexpr (kDotsBytes<Isa>) {
+    return {RowFormat::kInt8, Linear<Int8ByteProduct<Isa>>, SpinInt8<Isa>};
+  } else {
+    return {RowFormat::kInt8, Linear<Int8WordProduct<Isa>>, SpinInt8<Isa>};
+  }
+}
 
 template <class Isa>
 constexpr CpuKernels MakeKernels(const FormatKernels& bf16) {
-  return {Isa::kLanes, Isa::kLanes * Isa::kPanelVectors, kF32Kernels<Isa>, bf16, LayerNorm<Isa>};
+  return {.lanes = Isa::kLanes,
+          .panel_columns = Isa::kLanes * Isa::kPanelVectors,
+          .int8_with_offset = kDotsBytes<Isa>,
+          .f32 = kF32Kernels<Isa>,
+          .bf16 = bf16,
+          .int8 = MakeInt8<Isa>(),
+          .int4 = {RowFormat::kInt8, Linear<Int4Product<Isa>>, SpinInt4<Isa>},
+          .layer_norm = LayerNorm<Isa>,
+          .rms_norm = RmsNorm<Isa>,
+          .swiglu = SwiGlu<Isa>,
+          .convert = Convert<Isa>};
 }
 
 }  // namespace

@@ -1,8 +1,18 @@
-// Compiled for AVX-512 with BF16 (module.cmake).
+// Compiled for AVX-512 with BF16 and VNNI (module.cmake).
 #include <immintrin.h>
 
+namespace {
+
+// _mm512_dpbusd_epi32, but g++ 12 would keep its sums in memory.
+inline __m512i AddByteProducts(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+  return sum;
+}
+
+}  // namespace
+
 #include "backend/cpu/kernels.inl.h"
-#include "backend/cpu/vector_avx512.inl.h"
+#include "backend/cpu/vector_avx512_bf16.inl.h"
 
 namespace sightline::cpu {
 

@@ -1,12 +1,13 @@
 // Private: the inner loop of everything. A tile is up to 6 rows of x times one panel, its sums kept in registers over
 // the whole depth; every element is summed in order of k by one chain of multiply-adds, whatever the tile it falls
-// into, so its bits do not depend on the number of rows.
+// into, so its bits do not depend on the number of rows. The products of integer formats are in integer_products.inl.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backend/cpu/panels.inl.h"
-#include "backend/cpu/vector_math.inl.h"
+#include "backend/cpu/sinks.inl.h"
 
 namespace sightline::cpu {
 namespace {
@@ -16,19 +17,16 @@ template <class Isa_>
 struct F32Operand {
   using Isa = Isa_;
   using Element = float;
+  using Sink = StoreF32<Isa>;
   static constexpr int kPair = 1;
-  static void Put(typename Isa::Vec v, Element* to) { Store<Isa>(v, to); }
 };
 
 template <class Isa_>
 struct BF16Operand {
   using Isa = Isa_;
   using Element = uint16_t;
+  using Sink = StoreBF16<Isa>;
   static constexpr int kPair = 2;
-  static void Put(typename Isa::Vec v, Element* to) {
-    const typename Isa::Half half = Isa::Narrow(v);
-    __builtin_memcpy(to, &half, sizeof half);
-  }
 };
 
 template <class Isa, int kRows, int kVectors>
@@ -65,6 +63,41 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
+// Rows of x times (part of) a panel: c = x * panel, or c += where `resume`.
+template <class Product>
+struct PanelTask {
+  const typename Product::Operand::Element* x;
+  int64_t x_stride;
+  const typename Product::Weight* panel;
+  int64_t depth;
+  float* c;
+  int64_t c_stride;
+  bool resume = false;
+  Ahead ahead = {};
+};
+
+// A tile of a product whose sums stay in registers: Product::Accumulate adds to them.
+template <class Product, int kRows, int kVectors>
+void MultiplyInRegisters(const PanelTask<Product>& task) {
+  using Isa = typename Product::Isa;
+  Sums<Isa, kRows, kVectors> sums;
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::Set(0.0f);
+  }
+  Product::template Accumulate<kRows, kVectors>(task.x, task.x_stride, task.panel, task.depth, task.ahead, sums);
+  float* c = task.c;
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i, c += task.c_stride) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      if (task.resume) sums[i][j] += Load<Isa>(c + j * Isa::kLanes);
+      Store<Isa>(sums[i][j], c + j * Isa::kLanes);
+    }
+  }
+}
+
 // float32 times float32.
 template <class Isa_>
 struct F32Product {
@@ -72,6 +105,12 @@ struct F32Product {
   using Operand = F32Operand<Isa>;
   using Weight = float;
   static constexpr int kPair = 1;
+  static constexpr int64_t Steps(int64_t depth) { return depth; }
+
+  template <int kRows, int kVectors>
+  static void Multiply(const PanelTask<F32Product>& task) {
+    MultiplyInRegisters<F32Product, kRows, kVectors>(task);
+  }
 
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void Accumulate(const float* x, int64_t x_stride, const float* panel, int64_t depth,
@@ -93,6 +132,12 @@ struct WideningProduct {
   using Operand = F32Operand<Isa>;
   using Weight = uint16_t;
   static constexpr int kPair = 2;
+  static constexpr int64_t Steps(int64_t depth) { return depth / 2 + 1; }
+
+  template <int kRows, int kVectors>
+  static void Multiply(const PanelTask<WideningProduct>& task) {
+    MultiplyInRegisters<WideningProduct, kRows, kVectors>(task);
+  }
 
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void Accumulate(const float* x, int64_t x_stride, const uint16_t* panel, int64_t depth,
@@ -121,29 +166,39 @@ struct PairProduct {
   using Operand = BF16Operand<Isa>;
   using Weight = uint16_t;
   static constexpr int kPair = 2;
+  static constexpr int64_t Steps(int64_t depth) { return depth / 2 + 1; }
+
+  template <int kRows, int kVectors>
+  static void Multiply(const PanelTask<PairProduct>& task) {
+    MultiplyInRegisters<PairProduct, kRows, kVectors>(task);
+  }
 
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void Accumulate(const uint16_t* x, int64_t x_stride, const uint16_t* panel,
                                                 int64_t depth, Ahead ahead, Sums<Isa, kRows, kVectors>& sums) {
     for (int64_t k = 0; k < depth - 1; k += 2, panel += 2 * kVectors * Isa::kLanes) {
       ahead.Fetch();
-      AddDots<kRows, kVectors>(x + k, x_stride, panel, sizeof(uint32_t), sums);
+      AddDots<kRows, kVectors, sizeof(uint32_t)>(x + k, x_stride, panel, sums);
     }
     // The other half of the last pair would be the next row of x, and zero times that can be NaN.
-    if (depth % 2 != 0) AddDots<kRows, kVectors>(x + depth - 1, x_stride, panel, sizeof(uint16_t), sums);
+    // The same holds for the other half in the panel.
+    if (depth % 2 != 0) AddDots<kRows, kVectors, sizeof(uint16_t)>(x + depth - 1, x_stride, panel, sums);
   }
 
  private:
-  template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void AddDots(const uint16_t* x, int64_t x_stride, const uint16_t* panel, int pair_bytes,
+  template <int kRows, int kVectors, size_t kPairBytes>
+  [[gnu::always_inline]] static void AddDots(const uint16_t* x, int64_t x_stride, const uint16_t* panel,
                                              Sums<Isa, kRows, kVectors>& sums) {
     typename Isa::Bits row[kVectors];
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) row[j] = LoadBits<Isa>(panel + 2 * j * Isa::kLanes);
+    for (int j = 0; j < kVectors; ++j) {
+      row[j] = LoadBits<Isa>(panel + 2 * j * Isa::kLanes);
+      if constexpr (kPairBytes == sizeof(uint16_t)) row[j] &= 0xffffu;
+    }
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
       uint32_t pair = 0;
-      __builtin_memcpy(&pair, x + i * x_stride, pair_bytes);
+      __builtin_memcpy(&pair, x + i * x_stride, kPairBytes);
       const typename Isa::Bits a = Isa::SetPair(pair);
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::DotPairs(a, row[j], sums[i][j]);
@@ -151,38 +206,9 @@ struct PairProduct {
   }
 };
 
-// Rows of x times (part of) a panel: c = x * panel, or c += where `resume`.
-template <class Product>
-struct PanelTask {
-  const typename Product::Operand::Element* x;
-  int64_t x_stride;
-  const typename Product::Weight* panel;
-  int64_t depth;
-  float* c;
-  int64_t c_stride;
-  bool resume = false;
-  Ahead ahead = {};
-};
-
 template <class Product, int kRows, int kVectors>
 [[gnu::noinline]] void Tile(const PanelTask<Product>& task) {
-  using Isa = typename Product::Isa;
-  Sums<Isa, kRows, kVectors> sums;
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::Set(0.0f);
-  }
-  Product::template Accumulate<kRows, kVectors>(task.x, task.x_stride, task.panel, task.depth, task.ahead, sums);
-  float* c = task.c;
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i, c += task.c_stride) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) {
-      if (task.resume) sums[i][j] += Load<Isa>(c + j * Isa::kLanes);
-      Store<Isa>(sums[i][j], c + j * Isa::kLanes);
-    }
-  }
+  Product::template Multiply<kRows, kVectors>(task);
 }
 
 template <class Product>
@@ -214,7 +240,7 @@ void MultiplyPanel(PanelTask<Product> task, int64_t rows, int64_t columns, const
   const int64_t bytes = columns * task.depth * static_cast<int64_t>(sizeof(typename Product::Weight));
   const int64_t tile_count = (rows + kTileRows - 1) / kTileRows;
   const int64_t bytes_per_tile = (bytes + tile_count - 1) / tile_count;
-  task.ahead = {reinterpret_cast<const char*>(next), bytes_per_tile * Product::kPair / task.depth + 1};
+  task.ahead = {reinterpret_cast<const char*>(next), bytes_per_tile / Product::Steps(task.depth) + 1};
   for (int64_t row = 0; row < rows; row += kTileRows) {
     const int64_t tile_rows = Smaller(rows - row, kTileRows);
     tiles[tile_rows - 1](task);

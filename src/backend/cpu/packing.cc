@@ -1,14 +1,38 @@
 #include "backend/cpu/packing.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
 
+#include "backend/cpu/int8_group.h"
 #include "backend/cpu/panels.inl.h"
 
 namespace sightline::cpu {
 namespace {
 
+int64_t DepthOf(Precision precision, int64_t inputs) {
+  const bool groups = precision == Precision::kInt8 || precision == Precision::kInt4;
+  return groups ? RoundUp(inputs, kGroupValues) / kGroupValues : inputs;
+}
+
 PanelLayout WeightLayout(const CpuKernels& kernels, Precision precision, int64_t outputs, int64_t inputs) {
-  return PanelLayout(kernels.lanes, kernels.panel_columns, precision == Precision::kBF16 ? 2 : 1, outputs, inputs);
+  return PanelLayout(kernels.lanes, kernels.panel_columns, precision == Precision::kBF16 ? 2 : 1, outputs,
+                     DepthOf(precision, inputs));
+}
+
+size_t ElementBytes(Precision precision) {
+  switch (precision) {
+    case Precision::kF32:
+      return sizeof(float);
+    case Precision::kBF16:
+      return sizeof(uint16_t);
+    case Precision::kInt8:
+      return sizeof(Int8Column);
+    case Precision::kInt4:
+      return sizeof(Int4Column);
+  }
+  return 0;
 }
 
 float Convert(float value, float) { return value; }
@@ -30,16 +54,132 @@ void PackInto(const PanelLayout& layout, std::span<const float> weight, std::spa
   }
 }
 
+// ---- integer formats
+
+// Of `size`, ignoring the sign; not-a-number where there is one.
+float Extreme(std::span<const float> values) {
+  float extreme = 0;
+  for (const float value : values) {
+    if (std::isnan(value)) return value;
+    if (std::abs(value) > std::abs(extreme)) extreme = value;
+  }
+  return extreme;
+}
+
+// Nearest integer within [low, high]; any for not-a-number.
+int Rounded(float value, float low, float high) {
+  return static_cast<int>(std::nearbyint(std::clamp(std::isnan(value) ? 0.0f : value, low, high)));
+}
+
+float InverseOf(float scale) { return std::abs(scale) > 1e-35f ? 1 / scale : 0.0f; }
+
+void QuantiseInt8(std::span<const float> weights, float& scale, std::span<int> integers) {
+  scale = std::abs(Extreme(weights)) / 127;
+  const float inverse = InverseOf(scale);
+  for (size_t i = 0; i < weights.size(); ++i) integers[i] = Rounded(weights[i] * inverse, -127, 127);
+}
+
+// Whole numbers that the extreme weight may become. A negative scale turns the range [-8, 7] round.
+constexpr std::array kInt4Extremes = {-9.0f, -8.5f, -8.0f, -7.5f, -7.0f, 7.0f, 7.5f};
+
+// The one of a few scales with the smallest squared error.
+void QuantiseInt4(std::span<const float> weights, float& scale, std::span<int> integers) {
+  const float extreme = Extreme(weights);
+  float least = INFINITY;
+  scale = extreme / kInt4Extremes.front();
+  for (const float target : kInt4Extremes) {
+    const float candidate = extreme / target, inverse = InverseOf(candidate);
+    float error = 0;
+    for (const float weight : weights) {
+      const float difference = weight - candidate * std::nearbyint(std::clamp(weight * inverse, -8.0f, 7.0f));
+      error += difference * difference;
+    }
+    if (error >= least) continue;
+    least = error;
+    scale = candidate;
+  }
+  const float inverse = InverseOf(scale);
+  for (size_t i = 0; i < weights.size(); ++i) integers[i] = Rounded(weights[i] * inverse, -8, 7);
+}
+
+// 128 or 64 weights of an output, filled up with zeros, to a column of a panel of `width` columns.
+struct ColumnPlace {
+  std::byte* block = nullptr;  // of the group: scales, then integers
+  int64_t width = 0;
+  int64_t column = 0;
+
+  void PutScale(float scale) const {
+    std::memcpy(block + column * static_cast<int64_t>(sizeof scale), &scale, sizeof scale);
+  }
+  // Of the integers' bytes: `step` counts steps of `bytes` bytes a column.
+  std::byte& At(int64_t step, int64_t bytes, int64_t byte) const {
+    return block[width * static_cast<int64_t>(sizeof(float)) + (step * width + column) * bytes + byte];
+  }
+};
+
+void PackInt8Column(std::span<const float> weights, bool with_offset, const ColumnPlace& place) {
+  std::array<int, kGroupValues> integers;
+  float scale = 0;
+  QuantiseInt8(weights, scale, integers);
+  place.PutScale(scale);
+  const int64_t step = with_offset ? 4 : 2, offset = with_offset ? kInt8Offset : 0;
+  for (int64_t k = 0; k < kGroupValues; ++k) {
+    place.At(k / step, step, k % step) = static_cast<std::byte>(integers[static_cast<size_t>(k)] + offset);
+  }
+}
+
+void PackInt4Column(std::span<const float> weights, const ColumnPlace& place) {
+  std::array<int, kInt4GroupValues> integers;
+  float scale = 0;
+  QuantiseInt4(weights, scale, integers);
+  place.PutScale(scale);
+  for (int64_t k = 0; k < kInt4GroupValues; ++k) {
+    if (k % 8 >= 4) continue;
+    const int low = integers[static_cast<size_t>(k)] + kInt4Offset;
+    const int high = integers[static_cast<size_t>(k + 4)] + kInt4Offset;
+    place.At(k / 8, 4, k % 8) = static_cast<std::byte>(low | high << 4);
+  }
+}
+
+// Calls pack(weights of one group and output, place) for all. Columns beyond the outputs are all zeros, so their scale
+// is too.
+template <typename Pack>
+void PackGroups(const PanelLayout& layout, int64_t column_bytes, int group_values, std::span<const float> weight,
+                int64_t inputs, std::span<std::byte> packed, Pack pack) {
+  const int64_t parts = kGroupValues / group_values;
+  std::vector<float> padded(static_cast<size_t>(layout.depth * kGroupValues));
+  for (int64_t column = 0; column < layout.padded_columns; ++column) {
+    std::ranges::fill(padded, 0.0f);
+    if (column < layout.columns) std::copy_n(&weight[static_cast<size_t>(column * inputs)], inputs, padded.begin());
+    const int64_t first = column / layout.panel_columns * layout.panel_columns, width = layout.width(first);
+    for (int64_t group = 0; group < layout.depth * parts; ++group) {
+      const ColumnPlace place{packed.data() + (layout.offset(first) * parts + group * width) * column_bytes / parts,
+                              width, column - first};
+      pack(std::span(padded).subspan(static_cast<size_t>(group * group_values), static_cast<size_t>(group_values)),
+           place);
+    }
+  }
+}
+
 }  // namespace
 
 std::string PackedLayout(const CpuKernels& kernels, Precision precision) {
   const std::string panels = "panel" + std::to_string(kernels.panel_columns) + "x" + std::to_string(kernels.lanes);
-  return precision == Precision::kF32 ? "f32-" + panels : "bf16-pairs-" + panels;
+  switch (precision) {
+    case Precision::kF32:
+      return "f32-" + panels;
+    case Precision::kBF16:
+      return "bf16-pairs-" + panels;
+    case Precision::kInt8:
+      return (kernels.int8_with_offset ? "uint8-fours-group128-" : "int8-pairs-group128-") + panels;
+    case Precision::kInt4:
+      return "int4-group64-" + panels;
+  }
+  return panels;
 }
 
 size_t PackedBytes(const CpuKernels& kernels, Precision precision, int64_t outputs, int64_t inputs) {
-  const size_t element = precision == Precision::kF32 ? sizeof(float) : sizeof(uint16_t);
-  return static_cast<size_t>(WeightLayout(kernels, precision, outputs, inputs).elements()) * element;
+  return static_cast<size_t>(WeightLayout(kernels, precision, outputs, inputs).elements()) * ElementBytes(precision);
 }
 
 void Pack(const CpuKernels& kernels, Precision precision, std::span<const float> weight, int64_t outputs,
@@ -47,10 +187,20 @@ void Pack(const CpuKernels& kernels, Precision precision, std::span<const float>
   SIGHTLINE_CHECK(static_cast<int64_t>(weight.size()) == outputs * inputs);
   SIGHTLINE_CHECK(packed.size() == PackedBytes(kernels, precision, outputs, inputs));
   const PanelLayout layout = WeightLayout(kernels, precision, outputs, inputs);
-  if (precision == Precision::kF32) {
-    PackInto<float>(layout, weight, packed);
-  } else {
-    PackInto<uint16_t>(layout, weight, packed);
+  switch (precision) {
+    case Precision::kF32:
+      return PackInto<float>(layout, weight, packed);
+    case Precision::kBF16:
+      return PackInto<uint16_t>(layout, weight, packed);
+    case Precision::kInt8:
+      return PackGroups(layout, sizeof(Int8Column), kGroupValues, weight, inputs, packed,
+                        [&](std::span<const float> weights, const ColumnPlace& place) {
+                          PackInt8Column(weights, kernels.int8_with_offset, place);
+                        });
+    case Precision::kInt4:
+      return PackGroups(
+          layout, sizeof(Int4Column), kInt4GroupValues, weight, inputs, packed,
+          [](std::span<const float> weights, const ColumnPlace& place) { PackInt4Column(weights, place); });
   }
 }
 

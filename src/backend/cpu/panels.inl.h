@@ -4,7 +4,8 @@
 //   The matrix has `depth` rows (summed over) and `columns`. Columns are grouped into panels of `panel_columns`; the
 //   last panel is as narrow as whole vectors allow. Inside a panel of width w the element (k, j) is number
 //       (k / pair * w + j) * pair + k % pair
-//   where pair is 2 for bfloat16 (a 32-bit lane holds two consecutive k) and 1 for float32.
+//   where pair is 2 for bfloat16 (a 32-bit lane holds two consecutive k) and 1 for float32. For the integer formats an
+//   "element" is one column's share of a group of 128 k (int8_group.h), and pair is 1.
 //
 // Included by files of different instruction sets, hence the unnamed namespace (kernels.h).
 #pragma once
@@ -40,19 +41,25 @@ struct PanelLayout {
   constexpr int64_t width(int64_t first) const { return Smaller(panel_columns, padded_columns - first); }
 };
 
-// The arrays of Qkv hold one block per (sequence, head), in that order. Queries are rows, as [length, head_size]; keys
-// are the columns of the first product, so [head_size deep, length columns]; values are [length deep, head_size
-// columns].
+// Keys and values of heads hold one block per (sequence, head), in that order. Keys are the columns of the first
+// product of attention, so [head_size deep, length columns]; values are [length deep, head_size columns]. The queries
+// of Qkv are rows, as [length, head_size].
 struct HeadLayout {
   PanelLayout keys, values;
-  int64_t query_elements, key_elements, value_elements;
+  int64_t key_elements, value_elements;
 };
+
+// Whole cache lines per head.
+constexpr int64_t QueryElements(int64_t length, int64_t head_size) { return RoundUp(length * head_size, 32); }
 
 constexpr HeadLayout MakeHeadLayout(int lanes, int panel_columns, int pair, int64_t length, int head_size) {
   const PanelLayout keys(lanes, panel_columns, pair, length, head_size);
   const PanelLayout values(lanes, panel_columns, pair, head_size, length);
-  // Whole cache lines per head.
-  return {keys, values, RoundUp(length * head_size, 32), RoundUp(keys.elements(), 32), RoundUp(values.elements(), 32)};
+  return {keys, values, RoundUp(keys.elements(), 32), RoundUp(values.elements(), 32)};
+}
+
+constexpr HeadLayout MakeHeadLayout(const CpuKernels& kernels, bool bf16, int64_t length, int head_size) {
+  return MakeHeadLayout(kernels.lanes, kernels.panel_columns, bf16 ? 2 : 1, length, head_size);
 }
 
 // A sum over a long row of x pauses in memory after this many k, so that the part of x and of the panel being read stay
@@ -78,9 +85,16 @@ constexpr int64_t ScoreStride(int64_t length) {
 // Query rows handled together, so that keys and values are read from the nearest cache.
 constexpr int64_t kQueryBlock = 24;
 
-constexpr int64_t AttentionScratchElements(int64_t length, int panel_columns) {
-  return kQueryBlock * (ScoreStride(length) + panel_columns + 1);
+// Keys whose scores are kept at once, so that no memory grows with the number of keys. A multiple of every panel.
+constexpr int64_t kKeyBlock = 2048;
+
+constexpr int64_t AttentionScratchElements(int64_t keys, int head_size, int panel_columns) {
+  return kQueryBlock * (ScoreStride(Smaller(keys, kKeyBlock)) + panel_columns + RoundUp(head_size, panel_columns));
 }
+
+// Whole vectors of every instruction set.
+constexpr int64_t kMostLanes = 16;
+constexpr int64_t SplitHeadsScratchElements(int head_size) { return 5 * RoundUp(head_size, kMostLanes); }
 
 }  // namespace
 }  // namespace sightline::cpu

@@ -4,27 +4,75 @@
 #include "backend/cpu/isa.h"
 
 namespace sightline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kDuration = std::chrono::milliseconds(200);
+
+// Most work a second that the members of a team reach together. Short runs, and the best of them: a neighbour on the
+// machine slows most long ones. work() returns the amount it did.
+double BestRate(ThreadTeam& team, FunctionRef<double(int64_t task)> work) {
+  double best = 0;
+  std::vector<double> amounts(static_cast<size_t>(team.size()));
+  for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
+    const auto start = Clock::now();
+    team.Run(team.size(), [&](int64_t task, int) { amounts[static_cast<size_t>(task)] = work(task); });
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    double sum = 0;
+    for (const double amount : amounts) sum += amount;
+    best = std::max(best, sum / seconds.count());
+  }
+  return best;
+}
+
+int64_t (*SpinOf(const cpu::CpuKernels& kernels, Precision precision))(int64_t) {
+  switch (precision) {
+    case Precision::kF32:
+      return kernels.f32.spin;
+    case Precision::kBF16:
+      return kernels.bf16.spin;
+    case Precision::kInt8:
+      return kernels.int8.spin;
+    case Precision::kInt4:
+      return kernels.int4.spin;
+  }
+  return kernels.f32.spin;
+}
+
+// Reads every cache line.
+uint64_t SumOf(std::span<const uint64_t> numbers) {
+  uint64_t sums[8] = {};
+  for (size_t i = 0; i + 8 <= numbers.size(); i += 8) {
+    __builtin_prefetch(numbers.data() + i + 1024, 0, 2);
+    for (size_t j = 0; j < 8; ++j) sums[j] += numbers[i + j];
+  }
+  uint64_t total = 0;
+  for (const uint64_t sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
 
 double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
   SIGHTLINE_CHECK(cpu::IsAvailable(isa));
-  using Clock = std::chrono::steady_clock;
-  constexpr auto kDuration = std::chrono::milliseconds(200);
   constexpr int64_t kRounds = 400'000;  // about a millisecond
-  const cpu::CpuKernels& kernels = cpu::KernelsFor(isa);
-  const auto spin = precision == Precision::kF32 ? kernels.f32.spin : kernels.bf16.spin;
+  const auto spin = SpinOf(cpu::KernelsFor(isa), precision);
   ThreadTeam team(threads);
-  double best = 0;
-  // Short runs, and the best of them: a neighbour on the machine slows most long ones.
-  for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
-    std::vector<int64_t> flops(static_cast<size_t>(team.size()));
-    const auto start = Clock::now();
-    team.Run(team.size(), [&](int64_t task, int) { flops[static_cast<size_t>(task)] = spin(kRounds); });
-    const std::chrono::duration<double> seconds = Clock::now() - start;
-    int64_t sum = 0;
-    for (const int64_t count : flops) sum += count;
-    best = std::max(best, static_cast<double>(sum) / seconds.count());
-  }
-  return best;
+  return BestRate(team, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
+}
+
+double MeasureReadRate(int threads) {
+  constexpr size_t kBytes = size_t{192} << 20;
+  ThreadTeam team(threads);
+  const std::vector<uint64_t> memory(kBytes / sizeof(uint64_t), 1);
+  const size_t share = memory.size() / static_cast<size_t>(team.size()) / 8 * 8;
+  return BestRate(team, [&](int64_t task) {
+    const auto part = std::span(memory).subspan(static_cast<size_t>(task) * share, share);
+    const uint64_t sum = SumOf(part);
+    SIGHTLINE_CHECK(sum == part.size());
+    return static_cast<double>(part.size_bytes());
+  });
 }
 
 }  // namespace sightline

@@ -9,6 +9,7 @@ namespace {
 struct Generic {
   typedef float Vec __attribute__((vector_size(16)));
   typedef uint32_t Bits __attribute__((vector_size(16)));
+  typedef int32_t Ints __attribute__((vector_size(16)));
   static constexpr int kLanes = 4;
   static constexpr int kPanelVectors = 2;
 
@@ -16,6 +17,22 @@ struct Generic {
   static Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
   // b where either is not a number.
   static Vec Max(Vec a, Vec b) { return a > b ? a : b; }
+
+  static Ints SetInts(int32_t value) { return Ints{value, value, value, value}; }
+  static Ints WidenBytes(const int8_t* from) {
+    Words words{};
+    for (int i = 0; i < 8; ++i) words[i] = from[i];
+    return (Ints)words;
+  }
+  static Ints MulWords(Ints a, Ints b) { return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16); }
+  static Ints MulBytes(Ints unsigned_bytes, Ints signed_bytes) {
+    const auto u = (Words)unsigned_bytes, s = (Words)signed_bytes;
+    return (Ints)((u & 0xff) * (s << 8 >> 8) + (u >> 8 & 0xff) * (s >> 8));
+  }
+  static Ints AddWords(Ints a, Ints b) { return (Ints)((Words)a + (Words)b); }
+
+ private:
+  typedef int16_t Words __attribute__((vector_size(16)));
 };
 
 }  // namespace

@@ -1,4 +1,14 @@
-// Private: loads, reductions, exp2 and GELU for any vector of vector_<isa>.inl.h. `Isa` is one of those structs.
+// Private: loads, reductions, exp2, GELU and SiLU for any vector of vector_<isa>.inl.h. `Isa` is one of those structs.
+//
+// Its integers, in vectors of 32-bit lanes (Ints):
+//   SetInts    every lane the same
+//   WidenBytes signed bytes from memory to 16-bit numbers, two in a lane
+//   MulWords   per lane: sum of the two products of 16-bit numbers
+//   MulBytes   per half lane: sum of the two products of unsigned and signed bytes, as 16-bit number (saturating, on
+//              numbers where it does not come to that)
+//   AddWords   sums of 16-bit numbers
+//   DotBytes   a third argument plus, per lane, the four products of unsigned and signed bytes; where there is such an
+//              instruction
 #pragma once
 
 #include <cstdint>
@@ -6,11 +16,31 @@
 namespace sightline::cpu {
 namespace {
 
+// Vectors of as many elements as Isa has lanes.
+template <class Isa>
+using FloatsOf __attribute__((vector_size(4 * Isa::kLanes))) = float;
+template <class Isa>
+using WordsOf __attribute__((vector_size(2 * Isa::kLanes))) = int16_t;
+template <class Isa>
+using BytesOf __attribute__((vector_size(Isa::kLanes))) = int8_t;
+
 template <class Isa>
 typename Isa::Vec Load(const float* from) {
   typename Isa::Vec v;
   __builtin_memcpy(&v, from, sizeof v);
   return v;
+}
+
+template <class Isa>
+typename Isa::Ints LoadInts(const void* from) {
+  typename Isa::Ints v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+
+template <class Isa>
+typename Isa::Vec ToFloat(typename Isa::Ints v) {
+  return (typename Isa::Vec) __builtin_convertvector(v, FloatsOf<Isa>);
 }
 
 template <class Isa>
@@ -107,6 +137,26 @@ typename Isa::Vec Gelu(typename Isa::Vec x) {
   poly = Isa::MulAdd(poly, t, Isa::Set(0.254829592f));
   const Vec tail = poly * t * Exp2<Isa>(x * x * Isa::Set(-0.5f * 1.44269504f));
   return Isa::Max(Isa::Set(0.0f), x) - Isa::Set(0.5f) * size * tail;
+}
+
+// x / (1 + e^-z). z >= -87, else 2^(-z log2 e) is beyond the range of Exp2.
+template <class Isa>
+[[gnu::always_inline]] inline typename Isa::Vec TimesSigmoid(typename Isa::Vec x, typename Isa::Vec z) {
+  return x / (Isa::Set(1.0f) + Exp2<Isa>(z * Isa::Set(-1.44269504f)));
+}
+
+// Below -87 the result is less than 1e-35 in size, and constant here.
+template <class Isa>
+typename Isa::Vec Silu(typename Isa::Vec x) {
+  x = Isa::Max(Isa::Set(-87.0f), x);
+  return TimesSigmoid<Isa>(x, x);
+}
+
+// x (1 + tanh u) / 2 = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). Below -9.9 less than 1e-35 in size.
+template <class Isa>
+typename Isa::Vec GeluTanh(typename Isa::Vec x) {
+  x = Isa::Max(Isa::Set(-9.9f), x);
+  return TimesSigmoid<Isa>(x, x * Isa::MulAdd(x * x, Isa::Set(0.07135481283f), Isa::Set(1.5957691216f)));
 }
 
 }  // namespace

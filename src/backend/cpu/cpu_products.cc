@@ -1,0 +1,131 @@
+// Products with weights: how they are cut into tasks.
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/int8_group.h"
+#include "backend/cpu/panels.inl.h"
+#include "backend/storage.h"
+
+namespace sightline::cpu {
+namespace {
+
+// Part of x that a task should find in its core's second-level cache while it goes through the panels.
+constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
+// Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
+constexpr int64_t kTaskColumns = 128;
+// Enough tasks that members who finish early find more.
+constexpr int64_t kTasksPerThread = 12;
+
+Nonlinearity NonlinearityOf(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return Nonlinearity::kNone;
+    case Activation::kGelu:
+      return Nonlinearity::kGelu;
+    case Activation::kGeluTanh:
+      return Nonlinearity::kGeluTanh;
+    case Activation::kRelu:
+      return Nonlinearity::kRelu;
+  }
+  return Nonlinearity::kNone;
+}
+
+// Rows of an operand as kernels count them: in numbers, or in groups of them.
+struct Operand {
+  int64_t depth = 0;
+  int64_t element_bytes = 0;
+
+  explicit Operand(const Rows& x)
+      : depth(x.storage == Storage::kOperandInt8 ? CeilDivide(x.columns, kGroupValues) : x.columns),
+        element_bytes(static_cast<int64_t>(RowBytes(x)) / depth) {}
+};
+
+// How a product is cut: blocks of rows that stay in the second-level cache, times ranges of whole panels.
+struct MatmulPlan {
+  int64_t rows = 0;        // of a task
+  int64_t columns = 0;     // of a task
+  int64_t row_blocks = 0;  // in a group of rows
+  int64_t column_blocks = 0;
+
+  MatmulPlan(int64_t group_rows, int64_t groups, int64_t outputs, const Operand& x, int panel_columns, int threads) {
+    const int64_t row_bytes = DepthBlock(x.depth, x.element_bytes) * x.element_bytes;
+    const int64_t fitting = std::max<int64_t>(1, kResidentBytes / row_bytes / kTileRows) * kTileRows;
+    row_blocks = CeilDivide(group_rows, fitting);
+    rows = RoundUp(CeilDivide(group_rows, row_blocks), kTileRows);
+    row_blocks = CeilDivide(group_rows, rows);
+
+    const int64_t panels = CeilDivide(outputs, panel_columns);
+    const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
+    const int64_t panels_per_task = std::min(CeilDivide(kTaskColumns, panel_columns), panels / wanted_blocks);
+    columns = std::max<int64_t>(1, panels_per_task) * panel_columns;
+    column_blocks = CeilDivide(outputs, columns);
+  }
+};
+
+}  // namespace
+
+void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_rows,
+                           FunctionRef<void(const MatmulTask&)> run) {
+  if (x.rows == 0) return;
+  const int64_t groups = x.rows / group_rows;
+  const Operand operand(x);
+  const MatmulPlan plan(group_rows, groups, w.outputs, operand, kernels_.panel_columns, team_.size());
+  ReserveScratch(ProductElements(plan.rows, plan.columns, kernels_.panel_columns));
+  const int64_t tasks_per_group = plan.row_blocks * plan.column_blocks;
+  // Neighbouring tasks share their rows, which a member that does both finds in its cache.
+  team_.Run(groups * tasks_per_group, [&](int64_t task, int member) {
+    const int64_t group_begin = task / tasks_per_group * group_rows;
+    const int64_t row = group_begin + task % tasks_per_group / plan.column_blocks * plan.rows;
+    const int64_t column = task % plan.column_blocks * plan.columns;
+    run({.x = DataOf(x),
+         .x_stride = operand.depth,
+         .weights = w.packed.data(),
+         .depth = operand.depth,
+         .outputs = w.outputs,
+         .row_begin = row,
+         .row_end = std::min(row + plan.rows, group_begin + group_rows),
+         .column_begin = column,
+         .column_end = std::min(column + plan.columns, w.outputs),
+         .product = ScratchOf(member)});
+  });
+}
+
+void CpuBackend::DoLinear(const Rows& x, const WeightMatrix& w, const LinearOptions& options, const Rows& y) {
+  if (y.storage == Storage::kOperandInt8) {
+    // The scale of a group is known only when all its numbers are.
+    const Rows unrounded = Empty(y.rows, y.columns, Storage::kStream);
+    DoLinear(x, w, options, unrounded);
+    return DoConvert(unrounded, y);
+  }
+  LinearOutput output{.bias = options.bias.empty() ? nullptr : options.bias.data(),
+                      .nonlinearity = NonlinearityOf(options.activation),
+                      .sink = LinearSink::kStoreF32,
+                      .y = DataOf(y)};
+  if (options.add_to != nullptr) output.sink = LinearSink::kAddF32;
+  if (y.storage == Storage::kOperandBF16) output.sink = LinearSink::kStoreBF16;
+  const FormatKernels& kernels = KernelsOf(w.precision);
+  RunMatmul(x, w, x.rows, [&](const MatmulTask& task) { kernels.linear(task, output); });
+}
+
+ProjectedHeads CpuBackend::DoQkv(const Rows& x, const WeightMatrix& w, WeightVector bias, const AttentionShape& shape) {
+  const FormatKernels& kernels = KernelsOf(w.precision);
+  SIGHTLINE_CHECK(kernels.qkv != nullptr);
+  const int64_t heads = shape.sequences * shape.heads;
+  const HeadLayout layout = MakeHeadLayout(kernels_, x.storage == Storage::kOperandBF16, shape.length, shape.head_size);
+  const auto take = [&](int64_t elements) {
+    return Allocate(static_cast<size_t>(heads * elements) * RowBytes(x) / static_cast<size_t>(x.columns));
+  };
+  ProjectedHeads projected{take(QueryElements(shape.length, shape.head_size)), take(layout.key_elements),
+                           take(layout.value_elements), shape, x.storage};
+  const HeadArrays arrays{.queries = projected.queries->data,
+                          .keys = projected.keys->data,
+                          .values = projected.values->data,
+                          .length = shape.length,
+                          .heads = shape.heads,
+                          .head_size = shape.head_size};
+  const float* bias_values = bias.empty() ? nullptr : bias.data();
+  RunMatmul(x, w, shape.length, [&](const MatmulTask& task) { kernels.qkv(task, bias_values, arrays); });
+  return projected;
+}
+
+}  // namespace sightline::cpu

@@ -1,0 +1,37 @@
+// Private: numbers of the integer formats as they lie in memory. Included by files of different instruction sets: plain
+// data only (kernels.h).
+#pragma once
+
+#include <cstdint>
+
+namespace sightline::cpu {
+
+inline constexpr int kGroupValues = 128;  // of a row of x, and of an int8 weight
+inline constexpr int kInt4GroupValues = 64;
+
+// 128 values of a row: value = scale * integer. The integers stand here twice, because instruction sets differ in which
+// products they have: bytes four at a time, or 16-bit numbers two at a time.
+struct Int8Group {
+  float scale;
+  int32_t half_sums[2];  // of the first and the last 64 integers, for weights that are stored with an offset
+  int32_t unused;
+  int8_t bytes[kGroupValues];
+  int16_t words[kGroupValues];
+};
+
+// One column's share of a panel's group. The columns of a panel are interleaved, so only the size matters: first the
+// scales of all columns, then the integers of a step (2 or 4 inputs) for all columns, the next step, and so on.
+struct Int8Column {
+  unsigned char bytes[sizeof(float) + kGroupValues];
+};
+// Both halves of 64 inputs one after the other, each with scales and integers. Integers are stored plus 8; a byte holds
+// that of input k in its low half and that of k + 4 in its high half.
+struct Int4Column {
+  unsigned char bytes[2 * (sizeof(float) + kInt4GroupValues / 2)];
+};
+
+inline constexpr int kInt4Offset = 8;
+// Where the processor multiplies unsigned by signed bytes, int8 weights are stored plus 128.
+inline constexpr int kInt8Offset = 128;
+
+}  // namespace sightline::cpu
