@@ -36,6 +36,8 @@ enum class Code {
   kBoxOutside,          // wholly outside the picture
   kUnitsMismatch,       // pixels sent as normalised or the reverse
   kTooManyBoxes,        // more heads than the limit
+  kAspectTooExtreme,    // a picture far longer than wide, or the reverse
+  kPromptTooLong,       // prompt and answer do not fit the model or its limit
   kUnsupportedMedia,    // not JPEG, PNG or WebP; not JSON
   kImageTooLarge,       // pixel or side limit
   kBodyTooLarge,        // request body limit
@@ -107,6 +109,9 @@ Error ErrnoError(std::string_view action, const std::filesystem::path& path, int
   ((condition) ? static_cast<void>(0) : ::sightline::CheckFailed(#condition, __FILE__, __LINE__))
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
 
+// Number of a token in a model's vocabulary.
+using TokenId = int32_t;
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Logging goes to standard error through spdlog; standard output belongs to results.
 
@@ -141,6 +146,10 @@ class MappedFile {
   struct Mapping;
   std::shared_ptr<const Mapping> mapping_;
 };
+
+// Takes pages of a mapped file out of this process's memory; they come back from the file when read again. A hint, for
+// files that are read once from end to end. Bytes that belong to no mapping are a bug.
+void ReleasePages(std::span<const std::byte> mapped);
 
 // Reads a whole file, refusing more than `limit` bytes. "-" reads standard input.
 Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_t limit);

@@ -29,6 +29,8 @@ constexpr Row kRows[] = {
     {Code::kBoxOutside, {"box_outside", 422, 400, 4}},
     {Code::kUnitsMismatch, {"units_mismatch", 422, 400, 4}},
     {Code::kTooManyBoxes, {"too_many_boxes", 422, 400, 4}},
+    {Code::kAspectTooExtreme, {"aspect_too_extreme", 422, 400, 4}},
+    {Code::kPromptTooLong, {"prompt_too_long", 422, 400, 4}},
     {Code::kUnsupportedMedia, {"unsupported_media_type", 415, 400, 4}},
     {Code::kImageTooLarge, {"image_too_large", 413, 413, 4}},
     {Code::kBodyTooLarge, {"body_too_large", 413, 413, 4}},

@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -53,6 +54,14 @@ void MappedFile::Populate() const {
   // Before Linux 5.14 there is only the hint.
   if (::madvise(mapping_->address, mapping_->size, MADV_POPULATE_READ) == 0) return;
   ::madvise(mapping_->address, mapping_->size, MADV_WILLNEED);
+}
+
+void ReleasePages(std::span<const std::byte> mapped) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  // Whole pages only: the first and the last may hold other people's bytes.
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(mapped.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(mapped.data() + mapped.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 std::shared_ptr<const void> MappedFile::owner() const { return mapping_; }
