@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/base.h"
+
+namespace sightline {
+
+// Texts to ids: a hash table with open addressing, several times faster to fill than std::unordered_map, which is most
+// of the time it takes to load a tokenizer. Keys are views into memory of the caller.
+class TextIndex {
+ public:
+  // Room for that many texts.
+  explicit TextIndex(size_t texts);
+  // False when the text is there already.
+  bool Add(std::string_view text, TokenId id);
+  std::optional<TokenId> Find(std::string_view text) const;
+
+ private:
+  struct Slot {
+    std::string_view text;
+    TokenId id = -1;  // free
+    uint32_t hash = 0;
+  };
+  // The slot of `text`, or the free one where it belongs.
+  size_t Place(std::string_view text, uint32_t hash) const;
+
+  std::vector<Slot> slots_;  // a power of two, at most half full
+};
+
+}  // namespace sightline
