@@ -64,6 +64,24 @@ Image ResizePillowBilinear(const Image& image, int width, int height);
 // Profile "port": ResizePillowBilinear, scale to [0,1], normalise.
 std::vector<float> ResizePort(const Image& image, int size);
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Exact resizes for LocateAnything
+
+// Pillow BICUBIC in 8 bit, horizontal pass first (Pillow up to 12: src/libImaging/Resample.c, a = -0.5). Bit-exact. A
+// pass that changes nothing is left out.
+Image ResizePillowBicubic(const Image& image, int width, int height);
+
+// How LocateAnything scales a picture (image_processing_locateanything.py, rescale): down until it has at most
+// `token_limit` patches of 14 pixels, then both sides up to multiples of 28. Sides in pixels.
+struct RescalePlan {
+  int step_width = 0, step_height = 0;  // after scaling down; the picture's own size when nothing is scaled down
+  int width = 0, height = 0;            // final, multiples of 28
+};
+// Sides of 512 patches or more, which the model does not take, are the caller's to refuse.
+RescalePlan PlanRescale(int width, int height, int64_t token_limit);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
 // Bilinear, half-pixel centres, edges clamped; for heat maps on overlays. `values` is [from_height, from_width].
 std::vector<float> EnlargeBilinear(std::span<const float> values, int from_width, int from_height, int width,
                                    int height);

@@ -3,33 +3,10 @@
 #include <cmath>
 
 #include "media/media.h"
+#include "media/resample.h"
 
 namespace sightline {
 namespace {
-
-// A triangle filter along one axis: output i is the weighted sum of the inputs [first, first + count), with the weights
-// from `weights[begin]` on.
-template <typename Weight>
-struct Axis {
-  struct Window {
-    int first;
-    int count;
-    size_t begin;
-  };
-  std::vector<Window> windows;
-  std::vector<Weight> weights;
-
-  int size() const { return static_cast<int>(windows.size()); }
-  std::span<const Weight> WeightsOf(const Window& window) const {
-    return std::span(weights).subspan(window.begin, static_cast<size_t>(window.count));
-  }
-};
-
-template <typename Real>
-Real Triangle(Real x) {
-  x = std::abs(x);
-  return x < 1 ? 1 - x : 0;
-}
 
 // ATen/native/cpu/UpSampleKernel.cpp, HelperInterpLinear with antialias. Every float and double below is as it is
 // there: the rounding of `center` and of the weights is part of the result.
@@ -54,64 +31,7 @@ Axis<float> TorchAxis(int from, int to) {
   return axis;
 }
 
-// Pillow src/libImaging/Resample.c: weights in double, then fixed point with 22 bits.
-constexpr int kPillowBits = 22;
-
-Axis<int32_t> PillowAxis(int from, int to) {
-  const double scale = static_cast<double>(from) / to;
-  const double support = std::max(scale, 1.0);
-  Axis<int32_t> axis;
-  std::vector<double> exact;
-  for (int i = 0; i < to; ++i) {
-    const double center = (i + 0.5) * scale;
-    const int first = std::max(static_cast<int>(center - support + 0.5), 0);
-    const int count = std::min(static_cast<int>(center + support + 0.5), from) - first;
-    axis.windows.push_back({first, count, axis.weights.size()});
-    exact.clear();
-    double total = 0;
-    for (int j = 0; j < count; ++j) {
-      exact.push_back(Triangle((j + first - center + 0.5) * (1.0 / support)));
-      total += exact.back();
-    }
-    for (double weight : exact) {
-      axis.weights.push_back(static_cast<int32_t>(0.5 + weight / total * (1 << kPillowBits)));
-    }
-  }
-  return axis;
-}
-
-uint8_t PillowClip(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPillowBits, 0, 255)); }
-
-// Calls horizontal(y, row) once for every input row in order, and vertical(i, rows) for every output row i with the
-// rows its window covers. Only the rows of one window are kept.
-template <typename Sample, typename Weight, typename Horizontal, typename Vertical>
-void ResizeRows(const Axis<Weight>& axis, size_t samples_per_row, Horizontal horizontal, Vertical vertical) {
-  int kept = 0;
-  for (const auto& window : axis.windows) kept = std::max(kept, window.count);
-  std::vector<Sample> ring(static_cast<size_t>(kept) * samples_per_row);
-  const auto row_of = [&](int y) { return ring.data() + static_cast<size_t>(y % kept) * samples_per_row; };
-
-  int done = 0;
-  std::vector<const Sample*> rows;
-  for (int i = 0; i < axis.size(); ++i) {
-    const auto& window = axis.windows[static_cast<size_t>(i)];
-    for (; done < window.first + window.count; ++done) horizontal(done, row_of(done));
-    rows.clear();
-    for (int j = 0; j < window.count; ++j) rows.push_back(row_of(window.first + j));
-    vertical(i, rows);
-  }
-}
-
 float Between(float a, float b, float fraction) { return a + (b - a) * fraction; }
-
-void CheckImage(const Image& image) {
-  SIGHTLINE_CHECK(image.width > 0 && image.height > 0);
-  SIGHTLINE_CHECK(image.rgb.size() == static_cast<size_t>(image.width) * static_cast<size_t>(image.height) * 3);
-}
-
-const uint8_t* RowOf(const Image& image, int y) {
-  return image.rgb.data() + static_cast<size_t>(y) * static_cast<size_t>(image.width) * 3;
-}
 
 // torchvision ToTensor and Normalize: value / 255, minus mean, over deviation, each rounded to float.
 struct Normalization {
@@ -159,18 +79,6 @@ void ShrinkRow(const Axis<float>& axis, const Rgbx* row, float* planes) {
   }
 }
 
-void ShrinkRow(const Axis<int32_t>& axis, const uint8_t* rgb, uint8_t* out) {
-  for (const auto& window : axis.windows) {
-    const int32_t* weights = axis.weights.data() + window.begin;
-    const uint8_t* pixel = rgb + 3 * window.first;
-    std::array<int32_t, 3> sum = {1 << (kPillowBits - 1), 1 << (kPillowBits - 1), 1 << (kPillowBits - 1)};
-    for (int j = 0; j < window.count; ++j, pixel += 3) {
-      for (size_t c = 0; c < 3; ++c) sum[c] += pixel[c] * weights[j];
-    }
-    for (int32_t value : sum) *out++ = PillowClip(value);
-  }
-}
-
 }  // namespace
 
 std::vector<float> ResizeUpstream(const Image& image, int size) {
@@ -198,31 +106,6 @@ std::vector<float> ResizeUpstream(const Image& image, int size) {
     }
   };
   ResizeRows<float>(rows, 3 * side, horizontal, vertical);
-  return out;
-}
-
-Image ResizePillowBilinear(const Image& image, int width, int height) {
-  CheckImage(image);
-  SIGHTLINE_CHECK(width > 0 && height > 0);
-  const Axis<int32_t> columns = PillowAxis(image.width, width);
-  const Axis<int32_t> rows = PillowAxis(image.height, height);
-  const size_t stride = static_cast<size_t>(width) * 3;
-  Image out{width, height, std::vector<uint8_t>(stride * static_cast<size_t>(height))};
-  std::vector<int32_t> sums(stride);
-
-  const auto horizontal = [&](int y, uint8_t* row) { ShrinkRow(columns, RowOf(image, y), row); };
-  const auto vertical = [&](int i, std::span<const uint8_t* const> window) {
-    const auto weights = rows.WeightsOf(rows.windows[static_cast<size_t>(i)]);
-    std::fill(sums.begin(), sums.end(), 1 << (kPillowBits - 1));
-    for (size_t j = 0; j < window.size(); ++j) {
-      const uint8_t* row = window[j];
-      const int32_t weight = weights[j];
-      for (size_t x = 0; x < stride; ++x) sums[x] += row[x] * weight;
-    }
-    uint8_t* line = out.rgb.data() + static_cast<size_t>(i) * stride;
-    std::transform(sums.begin(), sums.end(), line, PillowClip);
-  };
-  ResizeRows<uint8_t>(rows, stride, horizontal, vertical);
   return out;
 }
 
