@@ -1,6 +1,7 @@
 // Every operation on every target against plain loops in double precision.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "gtest/gtest.h"
 #include "tests/backend_targets.h"
@@ -15,6 +16,7 @@ constexpr double kBF16Rounding = 0x1p-8;
 constexpr double kSumRounding = 64 * kF32Rounding;
 // Of the size of its argument: the formula gives erf to 1.5e-7 and float32 adds about as much; both count times x / 2.
 constexpr double kGeluError = 2e-7;
+constexpr double kGeluTanhError = 3e-7;
 
 struct LinearCase {
   int64_t rows, inputs, outputs;
@@ -60,10 +62,15 @@ class Ops : public testing::TestWithParam<Target> {
 };
 
 double Activate(double v, Activation activation) {
+  if (activation == Activation::kGeluTanh) {
+    return 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+  }
   if (activation == Activation::kGelu) return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
   if (activation == Activation::kRelu) return std::max(v, 0.0);
   return v;
 }
+
+constexpr Activation kActivations[] = {Activation::kNone, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu};
 
 constexpr LinearCase kLinearCases[] = {
     {1, 1, 1},   {3, 4, 1},     {7, 1, 17},    {6, 64, 64},   {13, 127, 65},   {5, 128, 128}, {12, 256, 4},
@@ -85,12 +92,13 @@ TEST_P(Ops, LinearMatchesDouble) {
         const double tolerance = 1.2 * kSumRounding * (products.sizes[i] + std::abs(offset)) +
                                  StorageRounding(result.storage) * std::abs(expected) +
                                  (activation == Activation::kGelu ? kGeluError * std::abs(sum) : 0) +
+                                 (activation == Activation::kGeluTanh ? kGeluTanhError * std::abs(sum) : 0) +
                                  (added ? 2 * kF32Rounding * (std::abs(expected) + 2) : 0);
         ASSERT_NEAR(y[i], expected, tolerance) << "element " << i;
       }
     };
     const Rows operand = backend_->Upload(x, shape.rows, shape.inputs, operand_);
-    for (const Activation activation : {Activation::kNone, Activation::kGelu, Activation::kRelu}) {
+    for (const Activation activation : kActivations) {
       check(backend_->Linear(operand, w.matrix, {.bias = bias, .activation = activation}), true, activation, false);
       check(backend_->Linear(operand, w.matrix, {.activation = activation, .stream_output = true}), false, activation,
             false);
@@ -104,7 +112,7 @@ TEST_P(Ops, LinearMatchesDouble) {
   }
 }
 
-TEST_P(Ops, GeluMatchesErf) {
+TEST_P(Ops, GeluMatchesItsFormula) {
   // One input, weight 1: the output is GELU of the row.
   constexpr int64_t kRows = 4001;
   std::vector<float> x(kRows);
@@ -112,18 +120,34 @@ TEST_P(Ops, GeluMatchesErf) {
     x[static_cast<size_t>(i)] = static_cast<float>(AsOperand(static_cast<float>(i - 2000) * 0.005f));
   }
   const TestWeights w(*backend_, precision_, {1.0f}, 1, 1);
-  const std::vector<float> y = backend_->Download(backend_->Linear(
-      backend_->Upload(x, kRows, 1, operand_), w.matrix, {.activation = Activation::kGelu, .stream_output = true}));
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double expected = Activate(x[i], Activation::kGelu);
-    ASSERT_NEAR(y[i], expected, kGeluError * std::abs(x[i])) << "at " << x[i];
+  for (const Activation activation : {Activation::kGelu, Activation::kGeluTanh}) {
+    const std::vector<float> y = backend_->Download(backend_->Linear(
+        backend_->Upload(x, kRows, 1, operand_), w.matrix, {.activation = activation, .stream_output = true}));
+    const double error = activation == Activation::kGelu ? kGeluError : kGeluTanhError;
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_NEAR(y[i], Activate(x[i], activation), error * std::abs(x[i])) << "at " << x[i];
+    }
+  }
+}
+
+TEST_P(Ops, GeluOfFarNumbersIsExact) {
+  const TestWeights w(*backend_, precision_, {1.0f}, 1, 1);
+  const std::vector<float> x = {-3e38f, -1e10f, -100, -11, 100, 1e10f};
+  for (const Activation activation : {Activation::kGelu, Activation::kGeluTanh}) {
+    const Rows rows = backend_->Upload(x, 6, 1, operand_);
+    const std::vector<float> y =
+        backend_->Download(backend_->Linear(rows, w.matrix, {.activation = activation, .stream_output = true}));
+    const std::vector<float> stored = backend_->Download(rows);
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_NEAR(y[i], std::max(stored[i], 0.0f), 1e-26 + kF32Rounding * stored[i] * (x[i] > 0)) << "at " << x[i];
+    }
   }
 }
 
 TEST_P(Ops, NotANumberStaysOne) {
   const TestWeights w(*backend_, precision_, {1.0f, 0.0f}, 1, 2);
   for (const float bad : {std::nanf(""), INFINITY}) {
-    for (const Activation activation : {Activation::kNone, Activation::kGelu, Activation::kRelu}) {
+    for (const Activation activation : kActivations) {
       const std::vector<float> x = {bad, 1.0f, 2.0f, 1.0f};
       const std::vector<float> y = backend_->Download(backend_->Linear(
           backend_->Upload(x, 2, 2, operand_), w.matrix, {.activation = activation, .stream_output = true}));
@@ -166,6 +190,62 @@ TEST_P(Ops, LayerNormMatchesDouble) {
       }
     }
   }
+}
+
+TEST_P(Ops, RmsNormMatchesDouble) {
+  for (const int64_t columns : {1, 5, 16, 63, 256, 768}) {
+    SCOPED_TRACE(columns);
+    constexpr int64_t kRows = 19;
+    const std::vector<float> x = Noise(kRows * columns, 3, 1), gain = Noise(columns, 1, 2);
+    const Rows stream = backend_->Upload(x, kRows, columns, Storage::kStream);
+    for (const Storage storage : {operand_, Storage::kStream}) {
+      const std::vector<float> y = backend_->Download(backend_->RmsNorm(stream, gain, 1e-6f, storage));
+      for (int64_t i = 0; i < kRows * columns; ++i) {
+        const float* row = &x[static_cast<size_t>(i / columns * columns)];
+        double squares = 0;
+        for (int64_t j = 0; j < columns; ++j) squares += 1.0 * row[j] * row[j];
+        const double expected = row[i % columns] / std::sqrt(squares / static_cast<double>(columns) + 1e-6) *
+                                gain[static_cast<size_t>(i % columns)];
+        ASSERT_NEAR(y[static_cast<size_t>(i)], expected, (StorageRounding(storage) + 4e-7) * std::abs(expected));
+      }
+    }
+  }
+}
+
+TEST_P(Ops, SwiGluMatchesDouble) {
+  for (const int64_t columns : {1, 5, 16, 63, 1000}) {
+    SCOPED_TRACE(columns);
+    constexpr int64_t kRows = 7;
+    const std::vector<float> x = Noise(kRows * 2 * columns, 20, 1);
+    const Rows stream = backend_->Upload(x, kRows, 2 * columns, Storage::kStream);
+    for (const Storage storage : {operand_, Storage::kStream}) {
+      const std::vector<float> y = backend_->Download(backend_->SwiGlu(stream, storage));
+      for (int64_t i = 0; i < kRows * columns; ++i) {
+        const auto at = static_cast<size_t>(i / columns * 2 * columns + i % columns);
+        const double gate = x[at], expected = gate / (1 + std::exp(-gate)) * x[at + static_cast<size_t>(columns)];
+        ASSERT_NEAR(y[static_cast<size_t>(i)], expected,
+                    (StorageRounding(storage) + 4e-6) * std::abs(expected) + 1e-30);
+      }
+    }
+  }
+}
+
+TEST_P(Ops, SwiGluOfFarNumbersIsExact) {
+  const std::vector<float> x = {-3e38f, -200, 200, 3e38f, std::nanf(""), 1, 1, 1, 0.5f, 1};
+  const std::vector<float> y =
+      backend_->Download(backend_->SwiGlu(backend_->Upload(x, 1, 10, Storage::kStream), Storage::kStream));
+  EXPECT_NEAR(y[0], 0, 1e-30);
+  EXPECT_NEAR(y[1], 0, 1e-30);
+  EXPECT_EQ(y[2], 200);
+  EXPECT_EQ(y[3], 1.5e38f);
+  EXPECT_TRUE(std::isnan(y[4]));
+}
+
+TEST_P(Ops, ConvertRoundsAsUploadDoes) {
+  const std::vector<float> x = Noise(13 * 77, 5, 1);
+  const Rows stream = backend_->Upload(x, 13, 77, Storage::kStream);
+  EXPECT_EQ(backend_->Download(backend_->Convert(stream, operand_)),
+            backend_->Download(backend_->Upload(x, 13, 77, operand_)));
 }
 
 struct AttentionCase {

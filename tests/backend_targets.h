@@ -2,6 +2,7 @@
 // source compiled against an emulation of the intrinsics (SIMDe), where that is installed.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -22,6 +23,9 @@ struct Target {
   const cpu::CpuKernels* kernels;
   Precision precision;
 
+  // Slow: tests on it do less.
+  bool emulated() const { return name.starts_with("emulated"); }
+
   std::unique_ptr<Backend> Make(int threads = 1) const {
     return std::make_unique<cpu::CpuBackend>(*kernels, name, threads);
   }
@@ -31,11 +35,11 @@ inline std::ostream& operator<<(std::ostream& out, const Target& target) {
   return out << target.name << "_" << NameOf(target.precision);
 }
 
-inline std::vector<Target> AllTargets() {
+inline std::vector<Target> TargetsFor(std::initializer_list<Precision> precisions) {
   std::vector<Target> targets;
   const auto add = [&](std::string name, const cpu::CpuKernels* kernels) {
     if (kernels == nullptr) return;
-    for (const Precision precision : {Precision::kF32, Precision::kBF16}) targets.push_back({name, kernels, precision});
+    for (const Precision precision : precisions) targets.push_back({name, kernels, precision});
   };
   for (const Isa isa : {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
     if (cpu::IsAvailable(isa)) add(std::string(NameOf(isa)), &cpu::KernelsFor(isa));
@@ -44,6 +48,10 @@ inline std::vector<Target> AllTargets() {
   add("emulated_avx512_bf16", EmulatedAvx512BF16Kernels());
   return targets;
 }
+
+// In the formats whose operands are floating point, and in those whose are integers.
+inline std::vector<Target> AllTargets() { return TargetsFor({Precision::kF32, Precision::kBF16}); }
+inline std::vector<Target> IntegerTargets() { return TargetsFor({Precision::kInt8, Precision::kInt4}); }
 
 inline std::string TargetName(const testing::TestParamInfo<Target>& info) { return testing::PrintToString(info.param); }
 
@@ -56,6 +64,10 @@ inline std::vector<float> Noise(int64_t count, float scale, uint32_t seed) {
     value = (static_cast<float>(state >> 8) / 8388608.0f - 1.0f) * scale;
   }
   return values;
+}
+
+inline std::vector<float> RowsOf(const std::vector<float>& values, int64_t columns, int64_t first, int64_t count) {
+  return {values.begin() + first * columns, values.begin() + (first + count) * columns};
 }
 
 // A packed matrix and what it was made from.

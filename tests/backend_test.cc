@@ -68,8 +68,12 @@ TEST(QueryScale, IsLog2OfEOverRootOfHeadSize) {
 
 TEST(Peak, IsMeasured) {
   EXPECT_GT(MeasurePeakFlops(Isa::kGeneric, Precision::kF32, 1), 1e8);
-  EXPECT_GT(MeasurePeakFlops(DetectIsa().value(), Precision::kBF16, 2), 1e8);
+  for (const Precision precision : {Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+    EXPECT_GT(MeasurePeakFlops(DetectIsa().value(), precision, 2), 1e8) << NameOf(precision);
+  }
 }
+
+TEST(ReadRate, IsMeasured) { EXPECT_GT(MeasureReadRate(2), 1e8); }
 
 class CpuBackendTest : public testing::TestWithParam<Target> {
  protected:
@@ -186,6 +190,64 @@ TEST(Recorder, WritesOneLinePerOperation) {
                                  "attention sequences 2 length 10 heads 2 head_size 16 -> operand",
                                  "linear x[20,32] w[96,32] bias gelu -> operand", "linear x[20,96] w[32,96] += stream",
                                  "download x[1,32]"));
+}
+
+TEST(Recorder, WritesTheOperationsOfADecoder) {
+  std::vector<std::string> lines;
+  const auto backend = MakeRecordingBackend(&lines);
+  const std::vector<float> gain(64), angles(12 * 8);
+  const KeyValues cache = backend->EmptyKeyValues(40, 1, 16, Storage::kOperandF32);
+  const Rows x = backend->Empty(12, 64, Storage::kStream);
+  backend->RmsNorm(x, gain, 1e-6f, Storage::kOperandInt8);
+  const Queries queries = backend->SplitHeads(x, 2, {RopePairs::kHalves, angles, angles}, 9, cache);
+  backend->Attention(queries, cache, {.keys = 21, .causal_rows = 6, .first_key = 9, .hidden_key = 14},
+                     Storage::kStream);
+  backend->Attention(queries, cache, {.keys = 21}, Storage::kOperandF32);
+  backend->SwiGlu(x, Storage::kOperandInt8);
+  backend->Convert(Backend::Reshape(x, 6, 128), Storage::kOperandF32);
+  backend->CopyKeyValues(cache, 21, backend->EmptyKeyValues(80, 1, 16, Storage::kOperandF32));
+  EXPECT_THAT(lines,
+              ElementsAre("rms_norm x[12,64] -> operand",
+                          "split_heads x[12,64] heads 2/1 head_size 16 rope halves -> positions from 9",
+                          "attention q[12] heads 2/1 head_size 16 keys 21 causal 6 from 9 hidden 14 -> stream",
+                          "attention q[12] heads 2/1 head_size 16 keys 21 -> operand", "swiglu x[12,64] -> operand",
+                          "convert x[6,128] -> operand", "copy key_values[21] heads 1/1 head_size 16"));
+}
+
+// Every backend checks in the same place; the recorder has no threads, which such tests do not like.
+class ShapeChecks : public testing::Test {
+ protected:
+  std::vector<std::string> lines_;
+  const std::unique_ptr<Backend> backend_ = MakeRecordingBackend(&lines_);
+  const std::vector<float> gain_ = std::vector<float>(63);
+  const Rows x_ = backend_->Empty(12, 64, Storage::kStream);
+  const KeyValues cache_ = backend_->EmptyKeyValues(40, 1, 16, Storage::kOperandF32);
+  const Queries queries_ = backend_->SplitHeads(x_, 2, {}, 0, cache_);
+};
+using ShapeChecksDeathTest = ShapeChecks;
+
+TEST_F(ShapeChecksDeathTest, RowsMustFit) {
+  EXPECT_DEATH(backend_->RmsNorm(x_, gain_, 1e-6f, Storage::kStream), "gain.size");
+  EXPECT_DEATH(backend_->SwiGlu(backend_->Empty(2, 3, Storage::kStream), Storage::kStream), "columns % 2");
+  EXPECT_DEATH(backend_->Convert(backend_->Empty(2, 4, Storage::kOperandInt8), Storage::kStream), "kStream");
+  EXPECT_DEATH(Backend::Reshape(x_, 5, 100), "new_rows");
+}
+
+TEST_F(ShapeChecksDeathTest, HeadsMustFit) {
+  EXPECT_DEATH(backend_->EmptyKeyValues(10, 1, 12, Storage::kOperandF32), "head_size");
+  EXPECT_DEATH(backend_->SplitHeads(x_, 3, {}, 0, cache_), "columns");
+  EXPECT_DEATH(backend_->SplitHeads(x_, 2, {}, 29, cache_), "capacity");
+  EXPECT_DEATH(backend_->SplitHeads(x_, 2, {RopePairs::kHalves, gain_, gain_}, 0, cache_), "vector");
+}
+
+TEST_F(ShapeChecksDeathTest, EveryRowMustSeeAKey) {
+  const auto attend = [&](const Mask& mask) { backend_->Attention(queries_, cache_, mask, Storage::kStream); };
+  EXPECT_DEATH(attend({.keys = 0}), "keys");
+  EXPECT_DEATH(attend({.keys = 41}), "keys");
+  EXPECT_DEATH(attend({.keys = 13, .causal_rows = 13}), "causal_rows");
+  EXPECT_DEATH(attend({.keys = 13, .causal_rows = 12, .first_key = 2}), "first_key");
+  EXPECT_DEATH(attend({.keys = 13, .hidden_key = 13}), "hidden_key");
+  EXPECT_DEATH(attend({.keys = 1, .hidden_key = 0}), "keys");
 }
 
 }  // namespace
