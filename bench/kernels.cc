@@ -1,7 +1,8 @@
-// Speed of the backend's operations on the shapes of Gaze-LLE, as a share of what the machine reaches in the same run
-// with multiply-adds in registers.
+// Speed of the backend's operations on the shapes of Gaze-LLE and LocateAnything, as a share of what the machine
+// reaches in the same run with multiply-adds in registers; for products of few rows also of the limit that reading the
+// weights from memory sets.
 //
-//   kernels_bench [f32|bf16 [threads [seconds per row [part of a row's name]]]]
+//   kernels_bench [f32|bf16|int8|int4 [threads [seconds per row [part of a row's name]]]]
 //
 // SIGHTLINE_ISA forces an instruction set.
 #include <algorithm>
@@ -86,25 +87,34 @@ class Report {
 
   bool Wants(const std::string& name) const { return name.find(settings_.only) != std::string::npos; }
 
-  void Row(const std::string& name, double flops, const std::function<void()>& body) {
+  // `bytes` come from memory, 0: not worth mentioning.
+  void Row(const std::string& name, double flops, const std::function<void()>& body, double bytes = 0) {
     if (!Wants(name)) return;
-    UpdatePeak();
+    UpdateLimits(bytes > 0);
     const Timing timing = Measure(settings_.seconds, body);
-    UpdatePeak();
-    std::printf("%-34s best %8.3f ms  median %8.3f ms  %7.1f GFLOP/s  %5.1f %% of peak %.1f\n", name.c_str(),
+    UpdateLimits(bytes > 0);
+    std::printf("%-34s best %8.3f ms  median %8.3f ms  %7.1f GFLOP/s  %5.1f %% of peak %.1f", name.c_str(),
                 timing.best * 1e3, timing.median * 1e3, flops / timing.best * 1e-9, 100 * flops / timing.best / peak_,
                 peak_ * 1e-9);
+    if (bytes > 0) {
+      const double rate = bytes / timing.best, limit = std::max(flops / peak_, bytes / read_rate_);
+      std::printf("  %5.1f GB/s, %5.1f %% of read rate %.1f, %5.1f %% of the limit", rate * 1e-9,
+                  100 * rate / read_rate_, read_rate_ * 1e-9, 100 * limit / timing.best);
+    }
+    std::printf("\n");
     std::fflush(stdout);
   }
 
  private:
   // The best seen in this run: a busy machine rarely leaves all processors free for a moment.
-  void UpdatePeak() {
+  void UpdateLimits(bool reads) {
     peak_ = std::max(peak_, MeasurePeakFlops(settings_.isa, settings_.precision, settings_.threads));
+    if (reads) read_rate_ = std::max(read_rate_, MeasureReadRate(settings_.threads));
   }
 
   const Settings& settings_;
   double peak_ = 0;
+  double read_rate_ = 0;
 };
 
 // One transformer block, as models/ runs it.
@@ -125,21 +135,36 @@ double BlockFlops(const AttentionShape& shape) {
   return 24 * rows * width * width + 4 * rows * static_cast<double>(shape.length) * width;
 }
 
-void BenchLinear(Backend& backend, const Settings& settings, Report& report, int64_t rows, int64_t inputs,
-                 int64_t outputs, bool gelu) {
-  const std::string name = "linear " + std::to_string(rows) + "x" + std::to_string(inputs) + "x" +
-                           std::to_string(outputs) + (gelu ? " gelu" : "");
+struct LinearShape {
+  int64_t rows, inputs, outputs;
+  Activation activation = Activation::kNone;
+};
+
+std::string NameOf(const LinearShape& shape) {
+  std::string name =
+      "linear " + std::to_string(shape.rows) + "x" + std::to_string(shape.inputs) + "x" + std::to_string(shape.outputs);
+  if (shape.activation == Activation::kGelu) name += " gelu";
+  if (shape.activation == Activation::kGeluTanh) name += " gelu_tanh";
+  return name;
+}
+
+void BenchLinear(Backend& backend, const Settings& settings, Report& report, const LinearShape& shape) {
+  const auto& [rows, inputs, outputs, activation] = shape;
+  const std::string name = NameOf(shape);
   if (!report.Wants(name)) return;
   // Enough copies that weights come from far away, as in a model.
   std::vector<PackedWeights> copies;
-  const int64_t count = std::max<int64_t>(1, (int64_t{48} << 20) / (inputs * outputs * 4));
+  const auto bytes = static_cast<double>(backend.PackedBytes(settings.precision, outputs, inputs));
+  const int64_t count = std::max<int64_t>(1, static_cast<int64_t>(0x1p27 / bytes));
   for (int64_t i = 0; i < count; ++i) copies.emplace_back(backend, settings.precision, outputs, inputs);
   const Rows x = backend.Upload(Noise(rows * inputs, 1), rows, inputs, backend.OperandStorage(settings.precision));
   size_t next = 0;
-  report.Row(name, 2.0 * static_cast<double>(rows * inputs * outputs), [&] {
+  const auto multiply = [&] {
     const PackedWeights& w = copies[next++ % copies.size()];
-    backend.Linear(x, w.matrix, {.bias = w.bias, .activation = gelu ? Activation::kGelu : Activation::kNone});
-  });
+    backend.Linear(x, w.matrix, {.bias = w.bias, .activation = shape.activation, .stream_output = true});
+  };
+  constexpr int64_t kFewRows = 12;
+  report.Row(name, 2.0 * static_cast<double>(rows * inputs * outputs), multiply, rows <= kFewRows ? bytes : 0);
 }
 
 void BenchAttention(Backend& backend, const Settings& settings, Report& report, const AttentionShape& shape) {
@@ -157,6 +182,27 @@ void BenchAttention(Backend& backend, const Settings& settings, Report& report, 
              [&] { backend.Attention(heads); });
 }
 
+void BenchMaskedAttention(Backend& backend, const Settings& settings, Report& report, const std::string& name,
+                          int heads, int key_heads, int size, int64_t rows, const Mask& mask) {
+  if (!report.Wants(name)) return;
+  const KeyValues cache =
+      backend.EmptyKeyValues(mask.keys, key_heads, size, backend.AttentionStorage(settings.precision));
+  const int64_t columns = int64_t{size} * (heads + 2 * key_heads);
+  const Rows projected = backend.Upload(Noise(mask.keys * columns, 1), mask.keys, columns, Storage::kStream);
+  backend.SplitHeads(projected, heads, {}, 0, cache);
+  const Rows own = Backend::Slice(projected, mask.keys - rows, rows);
+  const std::vector<float> angles(static_cast<size_t>(rows * size / 2), 0.5f);
+  Queries queries;
+  const auto split = [&] {
+    queries = backend.SplitHeads(own, heads, {RopePairs::kHalves, angles, angles}, mask.keys - rows, cache);
+  };
+  report.Row("split heads of " + name, 0, split);
+  split();
+  double seen = static_cast<double>((rows - mask.causal_rows) * mask.keys);
+  for (int64_t row = 0; row < mask.causal_rows; ++row) seen += static_cast<double>(mask.first_key + row + 1);
+  report.Row(name, 4 * seen * heads * size, [&] { backend.Attention(queries, cache, mask, Storage::kStream); });
+}
+
 void BenchStack(Backend& backend, const Settings& settings, Report& report, const std::string& name, int depth,
                 const AttentionShape& shape) {
   const int64_t width = int64_t{1} * shape.heads * shape.head_size, rows = shape.sequences * shape.length;
@@ -170,28 +216,66 @@ void BenchStack(Backend& backend, const Settings& settings, Report& report, cons
   });
 }
 
+void BenchGazeLle(Backend& backend, const Settings& settings, Report& report) {
+  const LinearShape shapes[] = {
+      {1024, 588, 768},
+      {1025, 768, 2304},
+      {1025, 768, 768},
+      {1025, 768, 3072},
+      {1025, 768, 3072, Activation::kGelu},
+      {1025, 3072, 768},
+      {1025, 256, 1024, Activation::kGelu},
+      {10240, 256, 4},
+      {12, 768, 3072},
+  };
+  for (const LinearShape& shape : shapes) BenchLinear(backend, settings, report, shape);
+  BenchAttention(backend, settings, report, {1, 1025, 12, 64});
+  BenchAttention(backend, settings, report, {10, 1025, 8, 32});
+  const Rows x = backend.Upload(Noise(1025 * 768, 1), 1025, 768, Storage::kStream);
+  const std::vector<float> ones(768, 1.0f);
+  const Storage operand = backend.OperandStorage(settings.precision);
+  report.Row("layer norm 1025x768", 8.0 * 1025 * 768, [&] { backend.LayerNorm(x, ones, ones, 1e-6f, operand); });
+  BenchStack(backend, settings, report, "decoder, 1 head", 3, {1, 1025, 8, 32});
+  BenchStack(backend, settings, report, "decoder, 10 heads", 3, {10, 1025, 8, 32});
+  BenchStack(backend, settings, report, "backbone ViT-B/14", 12, {1, 1025, 12, 64});
+}
+
+// Of one picture of 1056 patches.
+void BenchMoonVit(Backend& backend, const Settings& settings, Report& report) {
+  const LinearShape shapes[] = {
+      {1056, 1152, 3456}, {1056, 1152, 1152}, {1056, 1152, 4304, Activation::kGeluTanh}, {1056, 4304, 1152}};
+  for (const LinearShape& shape : shapes) BenchLinear(backend, settings, report, shape);
+  BenchMaskedAttention(backend, settings, report, "attention 1056, 16x72", 16, 16, 72, 1056, {.keys = 1056});
+}
+
+// Prompt, box step and token of the language model, and its head.
+void BenchQwen(Backend& backend, const Settings& settings, Report& report) {
+  for (const int64_t rows : {303, 12, 1}) {
+    const LinearShape shapes[] = {{rows, 2048, 22016}, {rows, 11008, 2048}, {rows, 2048, 2560}, {rows, 2048, 2048}};
+    for (const LinearShape& shape : shapes) BenchLinear(backend, settings, report, shape);
+  }
+  BenchLinear(backend, settings, report, {6, 2048, 152681});
+  BenchMaskedAttention(backend, settings, report, "attention 303 of 303, 16/2x128", 16, 2, 128, 303,
+                       {.keys = 303, .causal_rows = 303});
+  BenchMaskedAttention(backend, settings, report, "attention 12 of 320, 16/2x128", 16, 2, 128, 12,
+                       {.keys = 320, .causal_rows = 6, .first_key = 308, .hidden_key = 313});
+  const Storage operand = backend.OperandStorage(settings.precision);
+  const Rows x = backend.Upload(Noise(303 * 2048, 1), 303, 2048, Storage::kStream);
+  const std::vector<float> ones(2048, 1.0f);
+  report.Row("rms norm 303x2048", 0, [&] { backend.RmsNorm(x, ones, 1e-6f, operand); });
+  const Rows gates = backend.Upload(Noise(303 * 22016, 1), 303, 22016, Storage::kStream);
+  report.Row("swiglu 303x11008", 0, [&] { backend.SwiGlu(gates, operand); });
+}
+
 void Run(const Settings& settings) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend({settings.threads, settings.isa});
   std::printf("%s, %s\n", backend->name().c_str(), std::string(NameOf(settings.precision)).c_str());
   Report report(settings);
-  BenchLinear(*backend, settings, report, 1024, 588, 768, false);
-  BenchLinear(*backend, settings, report, 1025, 768, 2304, false);
-  BenchLinear(*backend, settings, report, 1025, 768, 768, false);
-  BenchLinear(*backend, settings, report, 1025, 768, 3072, false);
-  BenchLinear(*backend, settings, report, 1025, 768, 3072, true);
-  BenchLinear(*backend, settings, report, 1025, 3072, 768, false);
-  BenchLinear(*backend, settings, report, 1025, 256, 1024, true);
-  BenchLinear(*backend, settings, report, 10240, 256, 4, false);
-  BenchLinear(*backend, settings, report, 12, 768, 3072, false);
-  BenchAttention(*backend, settings, report, {1, 1025, 12, 64});
-  BenchAttention(*backend, settings, report, {10, 1025, 8, 32});
-  const Rows x = backend->Upload(Noise(1025 * 768, 1), 1025, 768, Storage::kStream);
-  const std::vector<float> ones(768, 1.0f);
-  const Storage operand = backend->OperandStorage(settings.precision);
-  report.Row("layer norm 1025x768", 8.0 * 1025 * 768, [&] { backend->LayerNorm(x, ones, ones, 1e-6f, operand); });
-  BenchStack(*backend, settings, report, "decoder, 1 head", 3, {1, 1025, 8, 32});
-  BenchStack(*backend, settings, report, "decoder, 10 heads", 3, {10, 1025, 8, 32});
-  BenchStack(*backend, settings, report, "backbone ViT-B/14", 12, {1, 1025, 12, 64});
+  if (settings.precision == Precision::kF32 || settings.precision == Precision::kBF16) {
+    BenchGazeLle(*backend, settings, report);
+    BenchMoonVit(*backend, settings, report);
+  }
+  BenchQwen(*backend, settings, report);
 }
 
 }  // namespace

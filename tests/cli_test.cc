@@ -99,6 +99,9 @@ TEST(CliCommandLine, FindsTheVerb) {
   EXPECT_EQ(VerbOf({"gaze", "serve", "--detect-heads"}), "gaze") << "a picture may have the name of a verb";
   EXPECT_EQ(VerbOf({"serve", "gaze-lle", "--toy", "--port", "0"}), "serve");
   EXPECT_EQ(VerbOf({"synth", "gaze-lle", "--size", "tiny", "--seed", "3", "--out", "x"}), "synth");
+  EXPECT_EQ(VerbOf({"synth", "locate-anything", "--size", "puppet", "--out", "x"}), "synth");
+  EXPECT_EQ(VerbOf({"extract-llm", "--weights", "a", "--out", "b"}), "extract-llm");
+  EXPECT_EQ(VerbOf({"tokenize", "text", "--added-tokens"}), "tokenize");
   EXPECT_EQ(VerbOf({"bench", "gaze-lle", "--toy", "--json", "--json"}), "bench");
   EXPECT_EQ(VerbOf({"verify"}), "verify");
   EXPECT_EQ(VerbOf({"completion", "fish"}), "completion");
@@ -145,6 +148,9 @@ TEST(CliCommandLine, RefusesWithASentenceAndWhereHelpIs) {
       {{"serve", "gaze-lle", "other"}, "'other' is not understood here"},
       {{"synth", "gaze-lle"}, "--out is missing"},
       {{"synth", "gaze-lle", "--out", "x", "--size", "huge"}, "--size is 'huge', expected one of tiny, vitb14, vitl14"},
+      {{"synth", "locate-anything", "--out", "x", "--rules", "r"}, "--rules does not belong to locate-anything"},
+      {{"extract-llm", "--out", "x"}, "--weights is missing"},
+      {{"tokenize"}, "TEXT is missing or empty"},
       {{"bench"}, "no model is given"},
       {{"completion"}, "SHELL is '', expected one of bash, zsh, fish"},
       {{"completion", "csh"}, "SHELL is 'csh', expected one of bash, zsh, fish"},

@@ -77,6 +77,7 @@ TEST(MarkHead, CatchesUnitsMixedUp) {
   const Outcome fractions_as_pixels = Guarded({.2, .1, .5, .4}, BoxUnits::kPixels);
   ASSERT_EQ(CodeOf(fractions_as_pixels), Code::kUnitsMismatch);
   EXPECT_THAT(fractions_as_pixels.region.error().message, HasSubstr("did you mean normalized"));
+  EXPECT_EQ(CodeOf(Guarded({-.2, .1, 1.3, .5}, BoxUnits::kPixels)), Code::kUnitsMismatch) << "one edge beyond 1";
   EXPECT_EQ(CodeOf(Guarded({0, 0, 1e308, 1e308}, BoxUnits::kNormalized)), Code::kUnitsMismatch);
   EXPECT_TRUE(Guarded({0, 0, 1, 1}, BoxUnits::kPixels, 1, 1).region) << "the whole of a 1x1 picture";
 }

@@ -266,9 +266,7 @@ TEST(MetricsText, CountsAndGauges) {
   metrics.CountRequest("/predict", 200, "ok", 20);
   metrics.CountRequest("/predict", 200, "ok", 20);
   metrics.CountRequest("other", 404, "not_found", 1);
-  GazeAnswer answer;
-  answer.encode_ms = 5;
-  metrics.CountAnswer(answer, 1, 1);
+  metrics.CountAnswer({{"read", 1}, {"encode", 5}});
   Metrics::Snapshot now;
   now.ready = true;
   now.load.admitted = 3;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "src/server/predict_request.h"
+#include "src/server/gaze_fields.h"
 #include "src/server/utf8.h"
 
 namespace sightline {
@@ -14,14 +14,14 @@ using ::testing::HasSubstr;
 
 const std::string kWhole = R"({"image": "Zm9v", "bboxes": [[1, 2.5, 3e1, 40]]})";
 
-Result<PredictRequest> Parse(std::string body) { return ParsePredictRequest(body, {.max_heads = 3}); }
+Result<GazeFields> Parse(std::string body) { return ParseGazeFields(body, {.max_heads = 3}); }
 
 Error Refused(const std::string& body) {
   const auto request = Parse(body);
   return request ? Error{Code::kInternal, "accepted", ""} : request.error();
 }
 
-TEST(PredictRequest, FieldsAndDefaults) {
+TEST(GazeFields, FieldsAndDefaults) {
   const auto request = Parse(kWhole);
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->file.size(), 3u);
@@ -38,7 +38,7 @@ TEST(PredictRequest, FieldsAndDefaults) {
   EXPECT_TRUE(request->warnings.empty());
 }
 
-TEST(PredictRequest, EveryField) {
+TEST(GazeFields, EveryField) {
   const auto request = Parse(R"( {"heatmap_format":"npz","bbox_format":"normalized","detect_heads":true,"max_heads":2,
       "head_threshold":0.25,"bboxes":[[0,0,1,1],[0,0,0.5,0.5]],"image":"Zm\/v"} )");
   ASSERT_TRUE(request) << request.error().message;
@@ -51,21 +51,21 @@ TEST(PredictRequest, EveryField) {
   EXPECT_EQ(static_cast<uint8_t>(request->file[1]), 0x6f | 0x0f);  // the escaped slash counts as a digit
 }
 
-TEST(PredictRequest, NullIsAbsent) {
+TEST(GazeFields, NullIsAbsent) {
   const auto request = Parse(R"({"image":"Zm9v","bboxes":null,"bbox_format":null,"heatmap_format":null,
       "detect_heads":true,"max_heads":null,"head_threshold":null})");
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->max_heads, 3);
 }
 
-TEST(PredictRequest, HeadsMayBeLeftToTheDetector) {
+TEST(GazeFields, HeadsMayBeLeftToTheDetector) {
   EXPECT_TRUE(Parse(R"({"image":"Zm9v","detect_heads":true})"));
   EXPECT_TRUE(Parse(R"({"image":"Zm9v","detect_heads":true,"bboxes":[]})"));
 }
 
-TEST(PredictRequest, ByteOrderMarkIsSkipped) { EXPECT_TRUE(Parse("\xef\xbb\xbf" + kWhole)); }
+TEST(GazeFields, ByteOrderMarkIsSkipped) { EXPECT_TRUE(Parse("\xef\xbb\xbf" + kWhole)); }
 
-TEST(PredictRequest, UnknownFieldsAreNamed) {
+TEST(GazeFields, UnknownFieldsAreNamed) {
   const auto request = Parse(R"({"image":"Zm9v","box":[1,{"a":null}],"bboxes":[[1,2,3,4]],"\u0062\n":"x"})");
   ASSERT_TRUE(request) << request.error().message;
   ASSERT_EQ(request->warnings.size(), 2u);
@@ -74,7 +74,7 @@ TEST(PredictRequest, UnknownFieldsAreNamed) {
   EXPECT_EQ(request->warnings[1].param, "b\n");
 }
 
-TEST(PredictRequest, ErrorsNameTheField) {
+TEST(GazeFields, ErrorsNameTheField) {
   const struct {
     std::string body;
     Code code;
@@ -145,13 +145,13 @@ TEST(PredictRequest, ErrorsNameTheField) {
 }
 
 // llama.cpp #6396: GBK bytes in a request brought the server down.
-TEST(PredictRequest, OtherEncodingsAreNamedWithTheirOffset) {
+TEST(GazeFields, OtherEncodingsAreNamedWithTheirOffset) {
   const Error error = Refused("{\"image\":\"Zm9v\",\"bboxes\":[[1,2,3,4]],\"x\":\"\xb0\xa1\"}");
   EXPECT_EQ(error.code, Code::kInvalidUtf8);
   EXPECT_THAT(error.message, HasSubstr("not UTF-8 at byte 42"));
 }
 
-TEST(PredictRequest, InvalidUtf8IsFound) {
+TEST(Utf8, InvalidUtf8IsFound) {
   for (const char* good :
        {"", "a", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x90\x88", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
     EXPECT_EQ(FindInvalidUtf8(good), std::string_view::npos) << good;
@@ -162,7 +162,7 @@ TEST(PredictRequest, InvalidUtf8IsFound) {
   }
 }
 
-TEST(PredictRequest, MessagesDoNotRepeatTheRequest) {
+TEST(GazeFields, MessagesDoNotRepeatTheRequest) {
   const std::string lots(100'000, 'x');
   for (const std::string& body : {R"({"image":"Zm9v","bboxes":[[1,2,3,4]],"bbox_format":")" + lots + "\"}",
                                   R"({"image":"Zm9v","bboxes":[[1,2,3,4]],"heatmap_format":")" + lots + "\"}",
@@ -174,7 +174,7 @@ TEST(PredictRequest, MessagesDoNotRepeatTheRequest) {
   }
 }
 
-TEST(PredictRequest, NestingAndNumberOfFieldsAreBounded) {
+TEST(GazeFields, NestingAndNumberOfFieldsAreBounded) {
   EXPECT_THAT(Refused(R"({"x":)" + std::string(40, '[') + std::string(40, ']') + "}").message, HasSubstr("too deep"));
   EXPECT_THAT(Refused(R"({"x":)" + std::string(1'000'000, '[')).message, HasSubstr("not JSON"));
   std::string many = "{";
@@ -182,14 +182,14 @@ TEST(PredictRequest, NestingAndNumberOfFieldsAreBounded) {
   EXPECT_THAT(Refused(many + "\"image\":\"Zm9v\"}").message, HasSubstr("more than 32 unknown fields"));
 }
 
-TEST(PredictRequest, EveryTruncationIsRefused) {
+TEST(GazeFields, EveryTruncationIsRefused) {
   for (size_t length = 0; length < kWhole.size(); ++length) {
     EXPECT_EQ(Refused(kWhole.substr(0, length)).code, Code::kInvalidRequest) << length;
   }
 }
 
 // What we accept is JSON for another parser too; nothing we are sent brings us down.
-TEST(PredictRequest, MutationsAreRefusedOrStillJson) {
+TEST(GazeFields, MutationsAreRefusedOrStillJson) {
   const std::string seed =
       R"({"image":"Zm9vYmFy","bboxes":[[1,2.5,-3e1,4]],"bbox_format":"pixels","x":{"y":[true,false,null,"\u00e4"]}})";
   std::mt19937 random(7);

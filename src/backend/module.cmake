@@ -1,6 +1,6 @@
 # Each instruction set has one file of kernels, compiled for it; everything else is plain x86-64. Multiply-adds are
 # written out, so that every compiler fuses the same ones.
-set(kernel_flags -O3 -ffp-contract=off -fno-math-errno)
+set(kernel_flags -O3 -ffp-contract=off -fno-math-errno -falign-loops=64)
 set(kernels_generic_flags ${kernel_flags})
 set(kernels_avx2_flags ${kernel_flags} -mavx2 -mfma)
 set(kernels_avx512_flags ${kernels_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl)

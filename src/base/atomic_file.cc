@@ -39,6 +39,13 @@ std::filesystem::path TemporaryName(const std::filesystem::path& folder) {
   return folder / (".sightline-" + std::to_string(::getpid()) + "-" + std::to_string(attempts++) + ".tmp");
 }
 
+// A file without a name, of which nothing is left when the process is killed; -1 where the file system has none, or
+// where there is no /proc to give it a name by.
+int OpenNameless(const std::filesystem::path& folder) {
+  if (::access("/proc/self/fd", X_OK) != 0) return -1;
+  return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+}
+
 Status WriteAll(int descriptor, std::span<const std::byte> bytes, uint64_t offset, const std::filesystem::path& path) {
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -66,11 +73,14 @@ Status SyncFolder(const std::filesystem::path& folder) {
 Result<AtomicFile> AtomicFile::Create(const std::filesystem::path& path) {
   AtomicFile file;
   SIGHTLINE_ASSIGN_OR_RETURN(file.path_, TargetOf(path));
+  const std::filesystem::path folder = FolderOf(file.path_);
+  file.descriptor_ = OpenNameless(folder);
   // A name can be taken: by a process of another container with our number, or by one that was killed.
-  do {
-    file.temporary_ = TemporaryName(FolderOf(file.path_));
+  while (file.descriptor_ < 0) {
+    file.temporary_ = TemporaryName(folder);
     file.descriptor_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (file.descriptor_ < 0 && errno == EEXIST);
+    if (file.descriptor_ < 0 && errno != EEXIST) break;
+  }
   if (file.descriptor_ < 0) return tl::make_unexpected(ErrnoError("write", path, errno));
   return file;
 }
@@ -88,7 +98,7 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 Status AtomicFile::Write(std::span<const std::byte> bytes) {
@@ -108,6 +118,16 @@ uint64_t AtomicFile::size() const { return size_; }
 Status AtomicFile::Commit() {
   SIGHTLINE_CHECK(descriptor_ >= 0);
   if (::fsync(descriptor_) != 0) return tl::make_unexpected(ErrnoError("write", path_, errno));
+  // A link cannot replace a file, a rename can: so a nameless file gets a name of its own first.
+  const std::string nameless = "/proc/self/fd/" + std::to_string(descriptor_);
+  while (temporary_.empty()) {
+    std::filesystem::path name = TemporaryName(FolderOf(path_));
+    if (::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary_ = std::move(name);
+    } else if (errno != EEXIST) {
+      return tl::make_unexpected(ErrnoError("write", path_, errno));
+    }
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return tl::make_unexpected(ErrnoError("write", path_, errno));
   ::close(std::exchange(descriptor_, -1));  // cannot lose data any more: fsync has reported what close could
   return SyncFolder(FolderOf(path_));

@@ -57,7 +57,7 @@ enum class Code {
   kOutOfMemory,         // allocation refused
   kDeviceLost,          // accelerator missing or gone
   kUnsupported,         // known, but not built in or not possible here
-  kNumeric,             // NaN or infinity where numbers were due
+  kNumeric,             // weights give NaN or infinity
   kInternal,            // everything else
 };
 

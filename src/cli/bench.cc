@@ -56,9 +56,9 @@ double TenToOne(const GazeBench& bench) {
   return bench.model_one_head.best_ms > 0 ? bench.model_ten_heads.best_ms / bench.model_one_head.best_ms : 0;
 }
 
-std::string StageRow(const GazeBench::Stage& stage) {
+std::string StageRow(const BenchStage& stage) {
   return fmt::format("{:<28}{:>10.2f}{:>10.2f}{:>10.2f}{:>8.1f} %\n", stage.name, stage.best_ms, stage.median_ms,
-                     stage.gflop, stage.share_of_peak * 100);
+                     stage.gflop, stage.share_of_limit * 100);
 }
 
 std::string Table(const GazeBench& bench, const Machine& machine) {
@@ -69,8 +69,8 @@ std::string Table(const GazeBench& bench, const Machine& machine) {
                                                 : "",
                                  info.device, NameOf(info.precision), machine.processor);
   text += fmt::format("{:<28}{:>10}{:>10}{:>10}{:>10}\n", "stage", "best ms", "median", "GFLOP", "share");
-  for (const GazeBench::Stage& stage : bench.stages) text += StageRow(stage);
-  for (const GazeBench::Stage* total : {&bench.backbone, &bench.model_one_head, &bench.model_ten_heads}) {
+  for (const BenchStage& stage : bench.stages) text += StageRow(stage);
+  for (const BenchStage* total : {&bench.backbone, &bench.model_one_head, &bench.model_ten_heads}) {
     text += StageRow(*total);
   }
   return text + fmt::format(
@@ -80,18 +80,18 @@ std::string Table(const GazeBench& bench, const Machine& machine) {
                     static_cast<double>(bench.activation_bytes) / (1 << 20), bench.output_sha256);
 }
 
-nlohmann::ordered_json StageJson(const GazeBench::Stage& stage) {
+nlohmann::ordered_json StageJson(const BenchStage& stage) {
   return {{"name", stage.name},
           {"best_ms", stage.best_ms},
           {"median_ms", stage.median_ms},
           {"gflop", stage.gflop},
-          {"share_of_peak", stage.share_of_peak}};
+          {"share_of_peak", stage.share_of_limit}};
 }
 
 std::string Json(const GazeBench& bench, const Machine& machine) {
   const GazeEngineInfo& info = bench.info;
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
-  for (const GazeBench::Stage& stage : bench.stages) stages.push_back(StageJson(stage));
+  for (const BenchStage& stage : bench.stages) stages.push_back(StageJson(stage));
   const nlohmann::ordered_json document = {{"model", "gaze-lle"},
                                            {"variant", info.dimensions.variant()},
                                            {"synthetic", info.synthetic},

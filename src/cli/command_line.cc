@@ -151,6 +151,8 @@ CommandLine::CommandLine() : state_(std::make_unique<State>()) {
   Add(MakeGazeVerb());
   Add(MakeServeVerb());
   Add(MakeSynthVerb());
+  Add(MakeExtractLlmVerb());
+  Add(MakeTokenizeVerb());
   Add(MakeBenchVerb());
   Add(MakeVerifyVerb());
   Add(std::make_unique<CompletionVerb>(*this));

@@ -33,6 +33,8 @@ class Verb {
 std::unique_ptr<Verb> MakeGazeVerb();
 std::unique_ptr<Verb> MakeServeVerb();
 std::unique_ptr<Verb> MakeSynthVerb();
+std::unique_ptr<Verb> MakeExtractLlmVerb();
+std::unique_ptr<Verb> MakeTokenizeVerb();
 std::unique_ptr<Verb> MakeBenchVerb();
 std::unique_ptr<Verb> MakeVerifyVerb();
 

@@ -200,15 +200,20 @@ void Canvas::DrawArrow(Point from, Point to, Colour colour, double line_width) {
   cairo_restore(cairo);
 }
 
-void Canvas::DrawCross(Point center, double radius, Colour colour) {
+void Canvas::DrawDisc(Point center, double radius, Colour colour) {
   cairo_t* cairo = state_->cairo;
-  const double line_width = radius * 0.3, arm = radius * 0.45;
   cairo_arc(cairo, center.x, center.y, radius, 0, kFullTurn);
   state_->SetColour(colour);
   cairo_fill_preserve(cairo);
   state_->SetEdge();
-  cairo_set_line_width(cairo, State::EdgeOf(line_width));
+  cairo_set_line_width(cairo, State::EdgeOf(radius * 0.3));
   cairo_stroke(cairo);
+}
+
+void Canvas::DrawCross(Point center, double radius, Colour colour) {
+  cairo_t* cairo = state_->cairo;
+  const double line_width = radius * 0.3, arm = radius * 0.45;
+  DrawDisc(center, radius, colour);
   for (double slope : {-1.0, 1.0}) {
     cairo_move_to(cairo, center.x - arm, center.y - slope * arm);
     cairo_line_to(cairo, center.x + arm, center.y + slope * arm);

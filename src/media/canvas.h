@@ -26,7 +26,8 @@ class Canvas {
   // Lines and marks have a dark edge, so that they show on any ground.
   void DrawBox(const Box& box, Colour colour, double line_width);
   void DrawArrow(Point from, Point to, Colour colour, double line_width);
-  void DrawCross(Point center, double radius, Colour colour);
+  void DrawDisc(Point center, double radius, Colour colour);
+  void DrawCross(Point center, double radius, Colour colour);  // in a disc
 
   // The size of a bar that holds one line of text.
   double LabelWidth(std::string_view text, double font_size) const;

@@ -111,6 +111,18 @@ struct OverlayOptions {
 Result<std::vector<std::byte>> DrawOverlay(const Image& image, std::span<const OverlayPerson> people,
                                            const OverlayOptions& options);
 
+// A thing that was found in a picture.
+struct OverlayPlace {
+  Box box;                     // pixels
+  std::optional<Point> point;  // pixels; where it is set, a disc is drawn there and no box
+  std::string label;           // short text beside it
+  size_t group = 0;            // places of one group have one colour
+};
+
+// As DrawOverlay, of boxes and points.
+Result<std::vector<std::byte>> DrawPlaces(const Image& image, std::span<const OverlayPlace> places,
+                                          const std::string& banner);
+
 // One array of an npz file: float32, C order.
 struct NpzArray {
   std::string name;

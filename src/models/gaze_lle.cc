@@ -164,7 +164,8 @@ Result<GazeScene> GazeLle::Encode(std::span<const float> patches, Profile profil
 
   GazeScene result{backend_.Download(scene), profile};
   if (!AllFinite(result.features)) {
-    return Fail(Code::kNumeric, "gaze: the backbone gave values that are not finite; the weights do not fit");
+    return Fail(Code::kNumeric,
+                "gaze: backbone and projection give values that are not finite; one of the files is damaged");
   }
   TapProjected(tap, weights, result.features);
   return result;
@@ -216,7 +217,7 @@ Status GazeLle::ReadMaps(const Rows& x, int64_t people, int64_t length, const St
   }
   const std::vector<float> inout = dimensions_.inout ? InoutLogits(x, people, length) : std::vector<float>{};
   if (!AllFinite(logits) || !AllFinite(inout)) {
-    return Fail(Code::kNumeric, "gaze: the decoder gave values that are not finite; the weights do not fit");
+    return Fail(Code::kNumeric, "gaze: the decoder gives values that are not finite; its file is damaged");
   }
   if (tap != nullptr) {
     (*tap)("heatmap_logit", logits, {people, kHeatmapSize, kHeatmapSize});

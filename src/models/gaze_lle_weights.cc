@@ -10,7 +10,7 @@ namespace sightline {
 namespace {
 
 // Raised whenever what is folded, or how, changes: packed files of other revisions are made again.
-constexpr int kFoldingRevision = 1;
+constexpr int kFoldingRevision = 2;
 
 Result<const TensorView*> Need(const Checkpoint& file, const std::string& name) {
   if (const TensorView* view = file.Find(name)) return view;
@@ -190,9 +190,44 @@ void PlanDecoder(Planner planner, const GazeDimensions& dimensions, GazeLle::Wei
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kOfBackbone = "norm.weight", kOfDecoder = "linear.weight";
+
+// Two files are easily given the wrong way round.
+Status CheckRoles(const GazeLle::Files& files) {
+  if (files.backbone.Find(kOfBackbone) == nullptr && files.backbone.Find(kOfDecoder) != nullptr) {
+    return Fail(Code::kCorruptWeights,
+                fmt::format("{}: holds a Gaze-LLE decoder, expected a DINOv2 backbone", files.backbone.source()));
+  }
+  if (files.decoder.Find(kOfDecoder) == nullptr && files.decoder.Find(kOfBackbone) != nullptr) {
+    return Fail(Code::kCorruptWeights,
+                fmt::format("{}: holds a DINOv2 backbone, expected a Gaze-LLE decoder", files.decoder.source()));
+  }
+  SIGHTLINE_RETURN_IF_ERROR(Need(files.backbone, std::string(kOfBackbone)));
+  SIGHTLINE_RETURN_IF_ERROR(Need(files.decoder, std::string(kOfDecoder)));
+  return {};
+}
+
+// One more than the largest i of "blocks.<i>.", so that whatever is missing below it is named. Names that no published
+// backbone has are left for CheckGazeTensors to report.
+int DepthOf(const Checkpoint& backbone) {
+  constexpr int kMostBlocks = 256;
+  int depth = 0;
+  for (int i = 0; i < kMostBlocks; ++i) {
+    const std::string prefix = fmt::format("blocks.{}.", i);
+    if (std::ranges::any_of(backbone.names(), [&](const std::string& name) { return name.starts_with(prefix); })) {
+      depth = i + 1;
+    }
+  }
+  return depth;
+}
+
+}  // namespace
+
 Result<GazeDimensions> ReadGazeDimensions(const GazeLle::Files& files) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const TensorView* norm, Need(files.backbone, "norm.weight"));
-  SIGHTLINE_RETURN_IF_ERROR(Need(files.decoder, "linear.weight"));
+  SIGHTLINE_RETURN_IF_ERROR(CheckRoles(files));
+  const TensorView* norm = files.backbone.Find(kOfBackbone);
   GazeDimensions dimensions;
   if (norm->shape.size() != 1 || norm->shape[0] < 64 || norm->shape[0] > 8192 || norm->shape[0] % 64 != 0) {
     return Fail(Code::kCorruptWeights, fmt::format("{}: norm.weight has shape {}, expected one multiple of 64",
@@ -200,10 +235,9 @@ Result<GazeDimensions> ReadGazeDimensions(const GazeLle::Files& files) {
   }
   dimensions.width = static_cast<int>(norm->shape[0]);
   dimensions.heads = dimensions.width / 64;
-  while (files.backbone.Find(fmt::format("blocks.{}.norm1.weight", dimensions.depth)) != nullptr) ++dimensions.depth;
+  dimensions.depth = DepthOf(files.backbone);
   if (dimensions.depth == 0) {
-    return Fail(Code::kCorruptWeights,
-                fmt::format("{}: tensor blocks.0.norm1.weight is missing", files.backbone.source()));
+    return Fail(Code::kCorruptWeights, fmt::format("{}: tensors of blocks.0 are missing", files.backbone.source()));
   }
   dimensions.inout = files.decoder.Find("inout_token.weight") != nullptr;
   return dimensions;
@@ -226,8 +260,7 @@ Result<std::shared_ptr<GazeLle::Weights>> PrepareGazeWeights(const Backend& back
   const std::string key = fmt::format("gaze-lle {}; {} {}; backbone {}; decoder {}", kFoldingRevision,
                                       backend.PackedLayout(Precision::kF32), backend.PackedLayout(precision),
                                       files.backbone.identity(), files.decoder.identity());
-  const auto path = cache_folder / "packed" / fmt::format("gaze-lle-{}.packed", Sha256Hex(AsBytes(key)).substr(0, 16));
-  SIGHTLINE_ASSIGN_OR_RETURN(const PackedFile file, plan.Bind(path, key));
+  SIGHTLINE_ASSIGN_OR_RETURN(const PackedFile file, plan.Bind(PackedPath(cache_folder, "gaze-lle", key), key));
   weights->owner = file.owner();
   return weights;
 }

@@ -15,14 +15,6 @@ inline constexpr int kDecoderBlocks = 3;
 inline constexpr int kDecoderHeads = 8;
 inline constexpr int kInoutHidden = 128;
 
-struct NormWeights {
-  WeightVector gain, bias;
-};
-struct LinearWeights {
-  WeightMatrix matrix;  // [outputs, inputs]
-  WeightVector bias;    // [outputs] or empty
-};
-
 // A pre-norm transformer block. LayerScale is folded into projection and fc2; QueryScale into the query rows of qkv.
 struct BlockWeights {
   NormWeights norm1, norm2;

@@ -11,6 +11,13 @@ constexpr std::string_view kVectorLayout = "f32";
 
 }  // namespace
 
+std::filesystem::path PackedPath(const std::filesystem::path& cache_folder, std::string_view model,
+                                 std::string_view key) {
+  if (cache_folder.empty()) return {};
+  return cache_folder / "packed" /
+         fmt::format("{}-{}{}", model, Sha256Hex(AsBytes(key)).substr(0, 16), kPackedExtension);
+}
+
 void WeightPlan::Matrix(WeightMatrix* destination, std::string name, Precision precision, int64_t outputs,
                         int64_t inputs, FillFloats fill) {
   *destination = {precision, outputs, inputs, {}};

@@ -11,8 +11,20 @@
 
 namespace sightline {
 
+struct NormWeights {
+  WeightVector gain, bias;
+};
+struct LinearWeights {
+  WeightMatrix matrix;  // [outputs, inputs]
+  WeightVector bias;    // [outputs] or empty
+};
+
 // Fills a prepared tensor, float32, row-major, from the checkpoint.
 using FillFloats = std::function<Status(std::span<float>)>;
+
+// Where a model's weights of `key` are kept; empty, which means in memory, for an empty folder.
+std::filesystem::path PackedPath(const std::filesystem::path& cache_folder, std::string_view model,
+                                 std::string_view key);
 
 class WeightPlan {
  public:

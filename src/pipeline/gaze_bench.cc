@@ -1,80 +1,11 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
-#include <map>
 
+#include "pipeline/packed_cache.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/stage_clock.h"
 
 namespace sightline {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double MillisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-// Times of one thing over all iterations.
-struct Series {
-  std::vector<double> ms;
-  double gflop = 0;
-
-  GazeBench::Stage Summarize(std::string name, double peak_gflops) const {
-    std::vector<double> sorted = ms;
-    std::ranges::sort(sorted);
-    const double best = sorted.front();
-    return {std::move(name), best, sorted[sorted.size() / 2], gflop, gflop / (best / 1000) / peak_gflops};
-  }
-};
-
-// Adds up what the backend reports during one forward pass, by operation.
-class StageClock {
- public:
-  explicit StageClock(Backend& backend, std::string prefix) : backend_(backend), prefix_(std::move(prefix)) {}
-
-  template <typename Pass>
-  Status Run(Pass&& pass) {
-    std::map<std::string, Series> once;
-    std::vector<std::string> order;
-    backend_.Observe([&](const Operation& operation) {
-      Series& series = once[operation.name];
-      if (series.ms.empty()) {
-        series.ms.push_back(0);
-        order.push_back(operation.name);
-      }
-      series.ms[0] += operation.ms;
-      series.gflop += operation.gflop;
-    });
-    const auto start = Clock::now();
-    Status status = pass();
-    total_.ms.push_back(MillisecondsSince(start));
-    backend_.Observe({});
-    total_.gflop = 0;
-    for (const std::string& name : order) {
-      Series& series = stages_[name];
-      if (series.ms.empty()) order_.push_back(name);
-      series.ms.push_back(once[name].ms[0]);
-      series.gflop = once[name].gflop;
-      total_.gflop += series.gflop;
-    }
-    return status;
-  }
-
-  const Series& total() const { return total_; }
-  void Append(double peak_gflops, std::vector<GazeBench::Stage>* stages) const {
-    for (const std::string& name : order_) {
-      stages->push_back(stages_.at(name).Summarize(prefix_ + name, peak_gflops));
-    }
-  }
-
- private:
-  Backend& backend_;
-  std::string prefix_;
-  std::map<std::string, Series> stages_;
-  std::vector<std::string> order_;
-  Series total_;
-};
 
 // Heads side by side along the middle of the picture.
 std::vector<HeadMask> Masks(int heads) {
@@ -87,8 +18,8 @@ std::vector<HeadMask> Masks(int heads) {
   return masks;
 }
 
-Series Sum(const Series& encode, const Series& decode) {
-  Series sum{{}, encode.gflop + decode.gflop};
+StageTimes Sum(const StageTimes& encode, const StageTimes& decode) {
+  StageTimes sum{{}, encode.gflop + decode.gflop};
   for (size_t i = 0; i < encode.ms.size(); ++i) sum.ms.push_back(encode.ms[i] + decode.ms[i]);
   return sum;
 }
@@ -106,12 +37,12 @@ Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& opti
   SIGHTLINE_ASSIGN_OR_RETURN(const Isa isa, DetectIsa());
   const auto backend = MakeCpuBackend({.threads = options.threads, .isa = isa});
   const Precision precision = options.precision.value_or(backend->preferred_precision());
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::filesystem::path cache, CacheFolder());
-  const auto load_start = Clock::now();
+  const std::filesystem::path cache = CacheFolderOrMemory();
+  const Stopwatch load;
   SIGHTLINE_ASSIGN_OR_RETURN(const auto model, GazeLle::Load(*backend, weights.files, precision, cache));
 
   GazeBench bench;
-  bench.load_ms = MillisecondsSince(load_start);
+  bench.load_ms = load.ms();
   const Image image{kGazeInputSize, kGazeInputSize, SyntheticRgb(1, kGazeInputSize, kGazeInputSize)};
   const std::vector<float> patches = PatchRows(ResizeUpstream(image, kGazeInputSize));
   const std::vector<HeadMask> one = Masks(1), ten = Masks(10);
@@ -143,11 +74,12 @@ Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& opti
     if (progress && !warm_up) progress(i + 1, options.iterations);
   }
   bench.peak_gflops = peak;
-  encode.Append(peak, &bench.stages);
-  decode.Append(peak, &bench.stages);
-  bench.backbone = encode.total().Summarize("backbone", peak);
-  bench.model_one_head = Sum(encode.total(), decode.total()).Summarize("model, one head", peak);
-  bench.model_ten_heads = Sum(encode.total(), decode_ten.total()).Summarize("model, ten heads", peak);
+  const BenchLimits limits{peak};
+  encode.Append(limits, &bench.stages);
+  decode.Append(limits, &bench.stages);
+  bench.backbone = encode.total().Summarize("backbone", limits);
+  bench.model_one_head = Sum(encode.total(), decode.total()).Summarize("model, one head", limits);
+  bench.model_ten_heads = Sum(encode.total(), decode_ten.total()).Summarize("model, ten heads", limits);
   bench.activation_bytes = backend->allocated_bytes();
   bench.info.device = backend->name();
   bench.info.backend = "cpu";

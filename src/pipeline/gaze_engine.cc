@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 
-#include "pipeline/device_queue.h"
+#include "pipeline/admission.h"
+#include "pipeline/packed_cache.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/scene_cache.h"
+#include "pipeline/recent_cache.h"
 
 namespace sightline {
 namespace {
@@ -139,18 +139,20 @@ struct GazeEngine::State {
   GazeEngineInfo info;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<GazeLle> model;
-  SceneCache scenes;
-  std::shared_ptr<std::atomic<int>> admitted = std::make_shared<std::atomic<int>>(0);
+  RecentCache<const GazeScene> scenes;
+  Admission admission;
   std::mutex detector_mutex;
   std::unique_ptr<HeadDetector> detector;  // loaded when first asked for
   DeviceQueue queue;                       // last: its thread ends before anything it uses
 
   explicit State(const GazeEngineOptions& given)
-      : options(given), scenes(static_cast<size_t>(std::max(given.scene_cache_entries, 0))) {}
+      : options(given),
+        scenes(static_cast<size_t>(std::max(given.scene_cache_entries, 0))),
+        admission(given.max_queue) {}
 
   Result<HeadsFound> DetectHeads(const Image& image, const HeadOptions& head_options);
   Result<Prepared> Prepare(GazeRequest request);
-  Result<GazeAnswer> Compute(Prepared prepared);
+  Result<GazeAnswer> Compute(Prepared prepared, double wait_ms);
 };
 
 Result<HeadsFound> GazeEngine::State::DetectHeads(const Image& image, const HeadOptions& head_options) {
@@ -196,15 +198,16 @@ Result<Prepared> GazeEngine::State::Prepare(GazeRequest request) {
   return prepared;
 }
 
-Result<GazeAnswer> GazeEngine::State::Compute(Prepared prepared) {
+Result<GazeAnswer> GazeEngine::State::Compute(Prepared prepared, double wait_ms) {
   const std::stop_token stop = prepared.request.stop;
+  prepared.answer.wait_ms = wait_ms;
   if (stop.stop_requested()) return Fail(Code::kCancelled, "gaze: the request was cancelled while it waited");
   GazeAnswer& answer = prepared.answer;
   const auto start = Clock::now();
   if (prepared.scene == nullptr) {
     SIGHTLINE_ASSIGN_OR_RETURN(GazeScene scene, model->Encode(prepared.patches, info.profile, stop));
     prepared.scene = std::make_shared<const GazeScene>(std::move(scene));
-    if (!prepared.request.picture_digest.empty()) scenes.Insert(prepared.request.picture_digest, prepared.scene);
+    if (!prepared.request.picture_digest.empty()) scenes.Insert(prepared.request.picture_digest, prepared.scene, 1);
     answer.encode_ms = MillisecondsSince(start);
   }
   const auto decode_start = Clock::now();
@@ -218,10 +221,7 @@ Result<std::unique_ptr<GazeEngine>> GazeEngine::Open(GazeWeights weights, const 
   auto state = std::make_unique<State>(options);
   SIGHTLINE_ASSIGN_OR_RETURN(const Isa isa, DetectIsa());
   state->backend = MakeCpuBackend({.threads = options.threads, .isa = isa});
-  std::filesystem::path cache = options.cache_folder;
-  if (cache.empty()) {
-    SIGHTLINE_ASSIGN_OR_RETURN(cache, CacheFolder());
-  }
+  const std::filesystem::path cache = options.cache_folder.empty() ? CacheFolderOrMemory() : options.cache_folder;
   const Precision precision = options.precision.value_or(state->backend->preferred_precision());
   SIGHTLINE_ASSIGN_OR_RETURN(state->model, GazeLle::Load(*state->backend, weights.files, precision, cache));
 
@@ -247,62 +247,32 @@ GazeEngine::~GazeEngine() = default;
 
 const GazeEngineInfo& GazeEngine::info() const { return state_->info; }
 
-Result<GazeEngine::Ticket> GazeEngine::Admit() {
+Result<QueueTicket> GazeEngine::Admit() {
   if (state_->queue.draining()) return Fail(Code::kDraining, "the server is shutting down");
-  const auto admitted = state_->admitted;
-  if (admitted->fetch_add(1) >= state_->options.max_queue) {
-    admitted->fetch_sub(1);
-    return Fail(Code::kBusy,
-                fmt::format("the queue is full: {} requests are being answered", state_->options.max_queue));
-  }
-  Ticket ticket;
-  ticket.place_ = std::shared_ptr<void>(nullptr, [admitted](void*) { admitted->fetch_sub(1); });
-  return ticket;
+  return state_->admission.Take();
 }
 
-void GazeEngine::Run(Ticket ticket, GazeRequest request, std::function<void(Result<GazeAnswer>)> done) {
+void GazeEngine::Run(QueueTicket ticket, GazeRequest request, std::function<void(Result<GazeAnswer>)> done) {
   auto prepared = state_->Prepare(std::move(request));
   if (!prepared) return done(tl::make_unexpected(std::move(prepared).error()));
   if (prepared->answer.people.empty()) return done(std::move(prepared->answer));
-
   const std::stop_token stop = prepared->request.stop;
-  // std::function wants copyable captures.
-  struct Call {
-    Ticket ticket;
-    Prepared prepared;
-    std::function<void(Result<GazeAnswer>)> done;
-    Clock::time_point queued;
-  };
-  auto call = std::make_shared<Call>(Call{std::move(ticket), std::move(*prepared), std::move(done), Clock::now()});
-  state_->queue.Push({.run =
-                          [state = state_.get(), call] {
-                            call->prepared.answer.wait_ms = MillisecondsSince(call->queued);
-                            Result<GazeAnswer> answer = state->Compute(std::move(call->prepared));
-                            call->ticket = {};
-                            call->done(std::move(answer));
-                          },
-                      .refuse =
-                          [call](Error error) {
-                            call->ticket = {};
-                            call->done(tl::make_unexpected(std::move(error)));
-                          },
-                      .stop = stop});
+  RunOnDevice<GazeAnswer, Prepared>(
+      state_->queue, std::move(ticket), std::move(*prepared), stop,
+      [state = state_.get()](Prepared ready, double wait_ms) { return state->Compute(std::move(ready), wait_ms); },
+      std::move(done));
 }
 
 Result<GazeAnswer> GazeEngine::Run(GazeRequest request) {
-  SIGHTLINE_ASSIGN_OR_RETURN(Ticket ticket, Admit());
-  std::promise<Result<GazeAnswer>> promise;
-  auto future = promise.get_future();
-  Run(std::move(ticket), std::move(request),
-      [&promise](Result<GazeAnswer> answer) { promise.set_value(std::move(answer)); });
-  return future.get();
+  SIGHTLINE_ASSIGN_OR_RETURN(QueueTicket ticket, Admit());
+  return WaitForAnswer<GazeAnswer>([&](auto done) { Run(std::move(ticket), std::move(request), std::move(done)); });
 }
 
 void GazeEngine::Drain() { state_->queue.Drain(); }
 
-GazeEngine::Load GazeEngine::load() const {
-  Load load;
-  load.admitted = state_->admitted->load();
+EngineLoad GazeEngine::load() const {
+  EngineLoad load;
+  load.admitted = state_->admission.inside();
   load.queued = state_->queue.queued();
   const std::optional<double> running = state_->queue.running_ms();
   load.running = running.has_value();

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <fstream>
-
+#include "pipeline/hub_cache.h"
 #include "pipeline/pipeline.h"
 
 extern "C" {
@@ -84,25 +82,12 @@ Result<GazeWeights> OpenSynthetic(const std::function<void(int, int)>& progress)
   return OpenFolder(folder);
 }
 
-// Where huggingface_hub keeps downloads: HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub.
-std::optional<fs::path> HubCache() {
-  if (const char* folder = std::getenv("HF_HUB_CACHE")) return folder;
-  if (const char* home = std::getenv("HF_HOME")) return fs::path(home) / "hub";
-  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".cache" / "huggingface" / "hub";
-  return std::nullopt;
-}
-
 Result<GazeWeights> OpenHubCache() {
-  if (const auto cache = HubCache()) {
-    const fs::path repo = *cache / "models--changh95--gaze-lle-weights";
-    std::string revision;
-    std::ifstream(repo / "refs" / "main") >> revision;
-    if (std::error_code error; !revision.empty() && fs::is_directory(repo / "snapshots" / revision, error)) {
-      SIGHTLINE_ASSIGN_OR_RETURN(GazeWeights weights, OpenFolder(repo / "snapshots" / revision));
-      weights.repo = kRepo;
-      weights.revision = revision;
-      return weights;
-    }
+  if (const auto snapshot = FindHubSnapshot(kRepo)) {
+    SIGHTLINE_ASSIGN_OR_RETURN(GazeWeights weights, OpenFolder(snapshot->folder));
+    weights.repo = kRepo;
+    weights.revision = snapshot->revision;
+    return weights;
   }
   return Fail(
       Code::kNotFound,

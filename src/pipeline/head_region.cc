@@ -36,14 +36,15 @@ Status CheckUnits(const Box& box, BoxUnits units, int width, int height, const s
         fmt::format("{} is {}, given as normalized but with values > 1: did you mean pixels?", param, Text(box)),
         param);
   }
-  // In a picture of at most 32x32 a box within one pixel is a whole patch cell, and may be meant.
-  if (units == BoxUnits::kPixels && std::max(width, height) > kGazeGrid &&
-      All(box, [](double v) { return v >= 0 && v <= 1; })) {
-    return Fail(
-        Code::kUnitsMismatch,
-        fmt::format("{} is {}, given in pixels of a {}x{} picture but within one pixel: did you mean normalized?",
-                    param, Text(box), width, height),
-        param);
+  // In a small picture a box of a pixel or two is a whole patch cell, and may be meant.
+  const int side = std::max(width, height);
+  const double corner = side > 2 * kGazeGrid ? kLargestNormalized : side > kGazeGrid ? 1.0 : 0.0;
+  if (units == BoxUnits::kPixels && All(box, [&](double v) { return std::abs(v) <= corner; })) {
+    return Fail(Code::kUnitsMismatch,
+                fmt::format("{} is {}, given in pixels of a {}x{} picture but within {:g} of its corner: did you mean "
+                            "normalized?",
+                            param, Text(box), width, height, corner),
+                param);
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -19,6 +20,7 @@
 #include "heads/heads.h"
 #include "media/media.h"
 #include "models/models.h"
+#include "text/text.h"
 
 namespace sightline {
 
@@ -142,49 +144,73 @@ struct GazeEngineInfo {
   bool synthetic = false, toy = false;
 };
 
+// A place among the requests inside an engine, given back when the last copy goes.
+class QueueTicket {
+ public:
+  QueueTicket() = default;
+
+ private:
+  friend class Admission;
+  explicit QueueTicket(std::shared_ptr<void> place) : place_(std::move(place)) {}
+  std::shared_ptr<void> place_;
+};
+
+// What an engine is busy with.
+struct EngineLoad {
+  int admitted = 0;  // inside, at any stage
+  int queued = 0;    // waiting for the device
+  bool running = false;
+  double running_ms = 0;  // of the request on the device now
+  uint64_t scene_cache_hits = 0, scene_cache_misses = 0;    // pictures whose features were known
+  uint64_t prefix_cache_hits = 0, prefix_cache_misses = 0;  // prompts whose beginning was known, of LocateEngine
+};
+
+// What a server needs to know of any engine. All methods may be called from any thread.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // kBusy when max_queue requests are inside, kDraining after Drain. Take a ticket before reading pictures, so that a
+  // full house costs nothing.
+  virtual Result<QueueTicket> Admit() = 0;
+  // Lets the running request finish, ends queued ones with kDraining and admits no more. Returns at once.
+  virtual void Drain() = 0;
+  virtual EngineLoad load() const = 0;
+};
+
 // Owns backend, model, head detector, scene cache and the device thread. All methods may be called from any thread.
-class GazeEngine {
+class GazeEngine : public Engine {
  public:
   static Result<std::unique_ptr<GazeEngine>> Open(GazeWeights weights, const GazeEngineOptions& options);
-  ~GazeEngine();  // as Drain, then waits for the device thread
+  ~GazeEngine() override;  // as Drain, then waits for the device thread
 
   const GazeEngineInfo& info() const;
 
-  // A place in the queue, given back when destroyed. kBusy when max_queue requests are inside, kDraining after Drain.
-  // Take one before reading pictures, so that a full house costs nothing.
-  class Ticket {
-   public:
-    Ticket() = default;
-
-   private:
-    friend class GazeEngine;
-    std::shared_ptr<void> place_;
-  };
-  Result<Ticket> Admit();
+  Result<QueueTicket> Admit() override;
 
   // Prepares on the calling thread (checks boxes, finds heads, resizes), computes on the device thread, then calls
   // `done` there once. Keep `done` short: it holds up the next request. A request whose `stop` is asked for ends with
   // kCancelled, at once while it waits (`done` is then called on the thread that asks), else within one backbone block.
-  void Run(Ticket ticket, GazeRequest request, std::function<void(Result<GazeAnswer>)> done);
+  void Run(QueueTicket ticket, GazeRequest request, std::function<void(Result<GazeAnswer>)> done);
   // The same, waiting for the answer.
   Result<GazeAnswer> Run(GazeRequest request);
 
-  // Lets the running request finish, ends queued ones with kDraining and admits no more. Returns at once.
-  void Drain();
-
-  struct Load {
-    int admitted = 0;  // inside, at any stage
-    int queued = 0;    // waiting for the device
-    bool running = false;
-    double running_ms = 0;  // of the request on the device now
-    uint64_t scene_cache_hits = 0, scene_cache_misses = 0;
-  };
-  Load load() const;
+  void Drain() override;
+  EngineLoad load() const override;
 
  private:
   struct State;
   explicit GazeEngine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
+};
+
+// One line of a benchmark.
+struct BenchStage {
+  std::string name;
+  double best_ms = 0, median_ms = 0;
+  double gflop = 0;           // multiplications and additions
+  double gbyte = 0;           // weights read from memory, where that can limit
+  double share_of_limit = 0;  // the time that the machine's measured limits allow, by best_ms
 };
 
 // Times the model alone, stage by stage, on one picture-sized input of synthetic pixels.
@@ -194,15 +220,9 @@ struct GazeBenchOptions {
   std::optional<Precision> precision;
 };
 struct GazeBench {
-  struct Stage {
-    std::string name;
-    double best_ms = 0, median_ms = 0;
-    double gflop = 0;          // multiplications and additions of the stage
-    double share_of_peak = 0;  // of peak_gflops, at best_ms
-  };
-  std::vector<Stage> stages;  // patch embedding, backbone linear layers, attention, ... , decoder
-  Stage backbone;             // patch embedding to final LayerNorm
-  Stage model_one_head, model_ten_heads;
+  std::vector<BenchStage> stages;  // patch embedding, backbone linear layers, attention, ... , decoder
+  BenchStage backbone;             // patch embedding to final LayerNorm
+  BenchStage model_one_head, model_ten_heads;
   double peak_gflops = 0;     // measured in this run, same threads, same format
   std::string output_sha256;  // of the heat maps of one head
   size_t activation_bytes = 0;
@@ -211,5 +231,264 @@ struct GazeBench {
 };
 Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& options,
                                const std::function<void(int done, int total)>& progress = {});
+
+// =====================================================================================================================
+// LocateAnything: where weights come from, pictures, benchmark
+
+struct LocateWeightsOptions {
+  // At most one of these is set: the folder as downloaded; a size of synthetic weights (tiny, full, puppet), seed 1,
+  // made once in the cache folder. Neither: the Hugging Face cache.
+  std::filesystem::path folder{};
+  std::string synthetic{};
+};
+struct LocateWeights {
+  std::filesystem::path folder;
+  std::string repo, revision;  // of the Hugging Face cache, else empty
+  bool synthetic = false;      // random numbers: answers have no meaning
+};
+Result<LocateWeights> OpenLocateWeights(const LocateWeightsOptions& options,
+                                        const std::function<void(int done, int total)>& progress = {});
+
+// How a picture becomes patches.
+struct LocateScaling {
+  int64_t token_limit = 1024;     // patches at most, before both sides are rounded up to pairs of patches
+  std::optional<PatchGrid> grid;  // then pressed into exactly this grid, whatever the aspect
+};
+
+// Times the model on the published measuring point: 1056 patches, a prompt of 303 tokens.
+struct LocateBenchOptions {
+  int iterations = 3;
+  int threads = 0;
+  LocatePrecision precision;
+};
+struct LocateBench {
+  std::vector<BenchStage> stages;  // operations of each part
+  BenchStage vision, prefill;
+  BenchStage window_step, single_step;     // against arithmetic and memory, whichever is slower
+  BenchStage five_boxes, second_question;  // a whole request; another question about the same picture, to its first box
+  double vision_peak_gflops = 0, language_peak_gflops = 0;  // measured in this run, in the formats used
+  double read_gbytes_per_second = 0;
+  size_t packed_bytes = 0, activation_bytes = 0;
+  double load_ms = 0;
+  std::string output_sha256;  // of logits
+  std::string device, isa, variant;
+  int threads = 0;
+  LocatePrecision precision;
+  bool synthetic = false;
+};
+Result<LocateBench> BenchLocateAnything(const LocateWeights& weights, const LocateBenchOptions& options,
+                                        const std::function<void(int done, int total)>& progress = {});
+
+// =====================================================================================================================
+// LocateAnything: prompts and answers
+
+// What is asked about a picture. The templates are those of the official worker and model card.
+enum class LocateTask {
+  kDetect,     // "detect": every instance of each category
+  kGroundOne,  // "ground_one": one instance of a phrase
+  kGroundAll,  // "ground_all": all instances of a phrase
+  kPoint,      // "point": points on what a phrase names
+  kReadText,   // "read_text": all text, with boxes
+  kFindText,   // "find_text": where a text stands
+  kGuiBox,     // "gui_box": an element of a user interface
+  kGuiPoint,   // "gui_point": the same as a point
+  kRaw,        // "raw": a prompt as it is
+};
+std::string_view NameOf(LocateTask task);
+Result<LocateTask> ParseLocateTask(std::string_view name);
+
+struct LocateQuestion {
+  LocateTask task = LocateTask::kDetect;
+  // kDetect: categories, in one or several texts, joined by "</c>"; kReadText: nothing; else one text. It is taken
+  // literally: what looks like a token ("<box>", "<|im_end|>", "<image-2>") is ordinary text. Only "</c>" separates
+  // categories in kDetect and kRaw.
+  std::vector<std::string> query{};
+  std::optional<std::string> system{};  // replaces the official system message
+  // kRaw only: the text is read as the official processor reads it. Added tokens are tokens, and "<image-K>" is where
+  // picture K is to stand.
+  bool reference = false;
+};
+
+struct LocatePrompt {
+  std::vector<TokenId> ids;
+  std::vector<size_t> pictures;         // which picture each block of image tokens shows, in the order of `ids`
+  std::vector<std::string> categories;  // of kDetect
+  int64_t shared =
+      0;  // leading ids that are the same for every question about the same pictures, as far as the last one
+};
+// Pictures stand before the question; `picture_tokens` has the number of image tokens of each. kInvalidRequest with
+// param "query" for a text that is missing, empty or too much, or that names a picture that is not there; kInvalidUtf8.
+Result<LocatePrompt> MakeLocatePrompt(const Tokenizer& tokenizer, const LocateTokens& tokens,
+                                      const LocateQuestion& question, std::span<const int64_t> picture_tokens);
+// kInvalidRequest unless the prompt has pictures and as many image tokens as they need: with `reference` a text may
+// hold
+// "<IMG_CONTEXT>" itself.
+Status CheckPictureTokens(const LocatePrompt& prompt, const LocateTokens& tokens,
+                          std::span<const int64_t> picture_tokens);
+
+// One box, point or "None" of an answer.
+struct LocateFinding {
+  enum class Kind { kBox, kPoint, kNone };
+  Kind kind = Kind::kBox;
+  std::optional<std::string> label;  // the last <ref> before it; of read_text, the text itself
+  std::array<int, 4> thousandths{};  // x1 y1 x2 y2 as written, 0 to 1000 of the picture's sides; x y x y of a point
+  Box normalized;                    // the same from 0 to 1, not put in order
+  double score = 0;  // "token_prob": geometric mean of the probabilities of its coordinates, or of "None"
+};
+
+enum class CategoryStatus {
+  kFound,        // "found": has a box or a point
+  kNone,         // "none": the model says that there is none
+  kNotAnswered,  // "not_answered": the answer does not come to it
+};
+std::string_view NameOf(CategoryStatus status);
+struct CategoryAnswer {
+  std::string name;
+  CategoryStatus status = CategoryStatus::kNotAnswered;
+  int count = 0;  // boxes and points
+};
+
+struct LocateReading {
+  std::vector<LocateFinding> findings;
+  std::vector<CategoryAnswer> categories;  // of the prompt, in its order
+  // Codes: box_unordered, box_without_area, box_repeated, box_malformed, label_unfinished, label_missing,
+  // label_unknown, text_outside. `param` is "findings[i]" where there is one.
+  std::vector<Warning> warnings;
+};
+// What the ids of an answer say. Labels of a category match without regard to case or outer white space. An answer
+// without labels is about the only category; one that is but "None" is about all. `probabilities` are of each id.
+LocateReading ReadLocateAnswer(const Tokenizer& tokenizer, const LocateTokens& tokens, std::span<const TokenId> ids,
+                               std::span<const double> probabilities, std::span<const std::string> categories);
+
+// ---- The readers of published programs, which read the answer's text. In pixels of a width x height picture. Integers
+// are what Python's \d+ takes, Unicode digits included, up to 15 digits behind leading zeros.
+
+// NVlabs/Eagle locateanything_worker.py: no labels, nothing clamped or put in order.
+struct WorkerReading {
+  std::vector<Box> boxes;
+  std::vector<Point> points;
+};
+WorkerReading ReadLikeWorker(std::string_view text, int width, int height);
+
+// changh95/tt-locate-anything tt/pipeline.py, parse_detections: as the worker, with the label that stands before.
+struct PortReading {
+  struct Detection {
+    std::optional<std::string> label;
+    Box box;
+    std::array<int64_t, 4> box_norm{};
+  };
+  struct Location {
+    std::optional<std::string> label;
+    Point point;
+    std::array<int64_t, 2> point_norm{};
+  };
+  std::vector<Detection> detections;
+  std::vector<Location> points;
+};
+PortReading ReadLikePort(std::string_view text, int width, int height);
+
+// NVlabs/Eagle evaluation/*.py: only what stands right behind a label, clamped to the picture, corners put in order.
+// Detection takes boxes alone; grounding and ScreenSpot-Pro also points, those of a label first.
+enum class EvaluationTask { kDetection, kGrounding };
+struct EvaluationLabel {
+  std::string label;
+  std::vector<std::vector<double>> places;  // x1 y1 x2 y2, or x y
+};
+std::vector<EvaluationLabel> ReadLikeEvaluation(std::string_view text, int width, int height, EvaluationTask task);
+
+// =====================================================================================================================
+// LocateAnything: questions and answers
+
+struct LocateProgress {
+  std::string_view stage;      // "vision", "prompt", "answer"
+  int64_t tokens = 0;          // of the answer so far
+  std::string_view text = {};  // they read
+};
+
+struct LocateRequest {
+  struct Picture {
+    std::shared_ptr<const DecodedImage> image;
+    std::string digest;  // SHA-256 of the file; key of the caches. Empty: not kept
+  };
+  std::vector<Picture> pictures;
+  LocateQuestion question;
+  LocateScaling scaling;
+  GenerationOptions generation;                         // `tokens` is the engine's business
+  int64_t max_tokens = 0;                               // of prompt and answer together; 0: what the model takes
+  std::stop_token stop;                                 // the client is gone, or the deadline has passed
+  std::function<void(const LocateProgress&)> progress;  // on the device thread; keep it short
+};
+
+// A finding in pixels of the upright first picture. (An answer does not say which of several pictures it means.)
+struct LocatePlace {
+  LocateFinding finding;
+  Box box;      // of a box; corners as written, not clamped, not put in order
+  Point point;  // of a point
+};
+
+struct LocateAnswer {
+  int width = 0, height = 0;  // of the first picture
+  struct SeenPicture {
+    PatchGrid grid;
+    bool from_cache = false;
+  };
+  std::vector<SeenPicture> pictures;
+  std::vector<LocatePlace> places;  // boxes and points; "None" is told by `categories`
+  std::vector<CategoryAnswer> categories;
+  std::string empty_reason;  // why `places` is empty, else empty
+  std::string text;          // the answer with its tokens, "<ref>car</ref><box>..."
+  Generation generation;
+  DecodingMode mode = DecodingMode::kHybrid;
+  int64_t image_tokens = 0, prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt, known from an earlier question
+  double gflop = 0;           // estimate of what picture and prompt cost without caches
+  std::vector<Warning> warnings;
+  double prepare_ms = 0, wait_ms = 0, vision_ms = 0, prefill_ms = 0, decode_ms = 0;
+};
+
+struct LocateEngineOptions {
+  LocatePrecision precision;
+  int threads = 0;                                // 0: DefaultThreadCount()
+  std::filesystem::path cache_folder;             // of packed weights; empty: CacheFolder()
+  int max_queue = 32;                             // requests admitted and not yet answered
+  int64_t max_token_limit = 25'600;               // the largest LocateScaling::token_limit that is taken
+  size_t picture_cache_bytes = size_t{64} << 20;  // what the vision tower found in recent pictures
+  size_t prefix_cache_bytes = size_t{256} << 20;  // keys and values of recent pictures; 0 turns a cache off
+};
+
+struct LocateEngineInfo {
+  std::string device;   // "CPU AVX2, 2 threads"
+  std::string backend;  // "cpu"
+  std::string isa;
+  int threads = 0;
+  LocatePrecision precision;
+  LocateConfig config;
+  std::filesystem::path folder;
+  std::string repo, revision;
+  bool synthetic = false;
+};
+
+// Owns backend, model, tokenizer, caches and the device thread. All methods may be called from any thread. Answers do
+// not depend on what the caches hold, on what is computed before or after, or on the number of threads.
+class LocateEngine : public Engine {
+ public:
+  static Result<std::unique_ptr<LocateEngine>> Open(const LocateWeights& weights, const LocateEngineOptions& options);
+  ~LocateEngine() override;  // as Drain, then waits for the device thread
+
+  const LocateEngineInfo& info() const;
+  const Tokenizer& tokenizer() const;
+
+  // As GazeEngine's. A stop request ends a running request within one layer of a forward pass.
+  Result<QueueTicket> Admit() override;
+  void Run(QueueTicket ticket, LocateRequest request, std::function<void(Result<LocateAnswer>)> done);
+  Result<LocateAnswer> Run(LocateRequest request);
+  void Drain() override;
+  EngineLoad load() const override;
+
+ private:
+  struct State;
+  explicit LocateEngine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace sightline

@@ -98,13 +98,8 @@ void Metrics::CountRequest(std::string_view route, int status, std::string_view 
   state_->durations.Add({{"route", path}}, kSeconds).Observe(total_ms / 1000);
 }
 
-void Metrics::CountAnswer(const GazeAnswer& answer, double read_ms, double write_ms) {
-  state_->ObserveStage("read", read_ms);
-  state_->ObserveStage("prepare", answer.prepare_ms);
-  state_->ObserveStage("wait", answer.wait_ms);
-  if (!answer.scene_from_cache) state_->ObserveStage("encode", answer.encode_ms);
-  state_->ObserveStage("decode", answer.decode_ms);
-  state_->ObserveStage("write", write_ms);
+void Metrics::CountAnswer(const std::vector<StageTime>& stages) {
+  for (const StageTime& time : stages) state_->ObserveStage(std::string(time.stage), time.ms);
 }
 
 std::string Metrics::Text(const Snapshot& now) {

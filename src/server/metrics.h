@@ -5,11 +5,17 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/net.h"
 #include "pipeline/pipeline.h"
 
 namespace sightline {
+
+struct StageTime {
+  std::string_view stage;
+  double ms = 0;
+};
 
 // All methods may be called from any thread.
 class Metrics {
@@ -19,13 +25,13 @@ class Metrics {
 
   // `route` and `code` must come from fixed lists; code "ok" for answers that are no errors.
   void CountRequest(std::string_view route, int status, std::string_view code, double total_ms);
-  // Where the time of one answered request went.
-  void CountAnswer(const GazeAnswer& answer, double read_ms, double write_ms);
+  // Where the time of one answered request went. Names must come from fixed lists.
+  void CountAnswer(const std::vector<StageTime>& stages);
 
   // What is true now.
   struct Snapshot {
     bool ready = false;
-    GazeEngine::Load load;
+    EngineLoad load;
     HttpServer::Counters http;
   };
   std::string Text(const Snapshot& now);

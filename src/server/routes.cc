@@ -4,17 +4,18 @@
 
 namespace sightline {
 
-const std::vector<RouteDescription>& Routes() {
-  static const std::vector<RouteDescription> routes{
-      {"POST", kPredictPath, "where each person in a picture looks"}, {"GET", "/health", "whether the server is ready"},
-      {"GET", "/info", "model, hardware, weights and limits"},        {"GET", "/v1/models", "the model's name"},
-      {"GET", "/metrics", "counters and times for Prometheus"},       {"GET", "/", "this list"},
+std::vector<RouteDescription> Routes(std::string_view predict_purpose) {
+  return {
+      {"POST", kPredictPath, predict_purpose},
+      {"GET", "/health", "whether the server is ready"},
+      {"GET", "/info", "model, hardware, weights and limits"},
+      {"GET", "/v1/models", "the model's name"},
+      {"GET", "/metrics", "counters and times for Prometheus"},
+      {"GET", "/", "this list"},
   };
-  return routes;
 }
 
-const RouteDescription* FindRoute(std::string_view path) {
-  const auto& routes = Routes();
+const RouteDescription* FindRoute(const std::vector<RouteDescription>& routes, std::string_view path) {
   const auto found = std::ranges::find(routes, path, &RouteDescription::path);
   return found == routes.end() ? nullptr : &*found;
 }

@@ -182,6 +182,7 @@ Status WritePackedFile(const fs::path& path, std::string_view key, std::span<con
 
 Result<PackedFile> OpenOrWritePackedFile(const fs::path& path, std::string_view key,
                                          std::span<const PackedEntrySpec> entries) {
+  if (path.empty()) return PackInMemory(path, MakePlan(key, entries));
   auto packed = PackedFile::Open(path, key);
   if (packed && Holds(*packed, entries)) return packed;
   if (!packed && packed.error().code == Code::kCorruptWeights) LogWarning(packed.error().message + "; packing again");

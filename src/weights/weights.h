@@ -152,7 +152,7 @@ Status WritePackedFile(const std::filesystem::path& path, std::string_view key,
                        std::span<const PackedEntrySpec> entries);
 // Opens the packed file of `key` at `path`, making it first when it is missing, damaged or of another key or other
 // entries; removes what writers that were killed have left in the folder. Where the file cannot be written (no
-// permission, disk full), packs into memory instead and logs a warning.
+// permission, disk full), packs into memory instead and logs a warning; an empty path asks for that.
 Result<PackedFile> OpenOrWritePackedFile(const std::filesystem::path& path, std::string_view key,
                                          std::span<const PackedEntrySpec> entries);
 // The names of packed files end in this.

@@ -10,7 +10,7 @@ import urllib.request
 
 from sightline_program import BINARY, ProgramTest, TOY, boxes_of
 
-VERBS = ("gaze", "serve", "synth", "bench", "verify", "completion", "help")
+VERBS = ("gaze", "serve", "synth", "extract-llm", "tokenize", "bench", "verify", "completion", "help")
 
 
 class Help(ProgramTest):

@@ -4,14 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "server/base64.h"
-#include "server/predict_request.h"
+#include "server/gaze_fields.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace sightline;
   const std::string text(reinterpret_cast<const char*>(data), size);
 
   std::string body = text;
-  const auto request = ParsePredictRequest(body, {});
+  const auto request = ParseGazeFields(body, {});
   SIGHTLINE_CHECK(body == text);
   if (request) {
     SIGHTLINE_CHECK(nlohmann::json::accept(text));

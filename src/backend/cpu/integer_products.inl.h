@@ -93,7 +93,7 @@ template <class Product, int kRows, int kVectors>
 // A tile of an integer product. Product::SumPart sets the integer sums of one group of weights; a group of x holds
 // kParts of those.
 template <class Product, int kRows, int kVectors>
-void MultiplyGroups(const PanelTask<Product>& task) {
+void MultiplyGroups(PanelTask<Product> task) {
   using Isa = typename Product::Isa;
   constexpr int64_t kScaleBytes = kVectors * sizeof(typename Isa::Vec);
   constexpr int64_t kPartBytes = kVectors * Isa::kLanes * sizeof(typename Product::Weight) / Product::kParts;

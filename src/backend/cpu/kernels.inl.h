@@ -48,24 +48,26 @@ int64_t SpinBF16(int64_t rounds) {
   return Spin<Isa>(rounds, 4 * Isa::kLanes, [half](auto sum) { return Isa::DotPairs(half, half, sum); });
 }
 
-// Multiply-adds of the integer formats. The compiler must not know that the factors stay the same.
+// Multiply-adds of the integer formats. The compiler must not know that the factors stay the same. A separate addition
+// has no latency worth hiding, and too many sums would not stay in registers.
 template <class Isa, class Step>
 int64_t SpinIntegers(int64_t rounds, int64_t operations_per_step, Step step) {
-  typename Isa::Ints sums[kSpinSums], factor = Isa::SetInts(0x01010101);
+  constexpr int kSums = kDotsBytes<Isa> ? kSpinSums : 6;
+  typename Isa::Ints sums[kSums], factor = Isa::SetInts(0x01010101);
 #pragma GCC unroll 12
-  for (int i = 0; i < kSpinSums; ++i) sums[i] = Isa::SetInts(i);
+  for (int i = 0; i < kSums; ++i) sums[i] = Isa::SetInts(i);
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
-    for (int i = 0; i < kSpinSums; ++i) {
+    for (int i = 0; i < kSums; ++i) {
       asm("" : "+m"(factor));
       sums[i] = step(factor, sums[i]);
     }
   }
   typename Isa::Ints total = sums[0];
 #pragma GCC unroll 12
-  for (int i = 1; i < kSpinSums; ++i) total += sums[i];
+  for (int i = 1; i < kSums; ++i) total += sums[i];
   asm volatile("" : : "m"(total));
-  return rounds * kSpinSums * operations_per_step;
+  return rounds * kSums * operations_per_step;
 }
 
 template <class Isa>

@@ -1,4 +1,5 @@
-// The body of POST /predict: JSON text to a typed request, every field checked (docs/http-api.md, "Request").
+// The body of the gaze server's POST /predict: JSON text to typed fields, every one checked (docs/http-api.md,
+// "Request").
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace sightline {
 
-struct PredictRequest {
+struct GazeFields {
   std::vector<std::byte> file;  // the picture's bytes, not yet looked at
   std::vector<Box> boxes;
   BoxUnits units = BoxUnits::kPixels;
@@ -24,13 +25,13 @@ struct PredictRequest {
 };
 
 // What a request may ask for, and what it gets when it does not say.
-struct PredictLimits {
+struct GazeLimits {
   int max_heads = 10;
   double head_threshold = 0.5;
 };
 
 // `body` may be enlarged, its text stays. Errors are those of the code table with the offending field as `param`; no
 // message repeats more than 64 bytes of the request.
-Result<PredictRequest> ParsePredictRequest(std::string& body, const PredictLimits& limits);
+Result<GazeFields> ParseGazeFields(std::string& body, const GazeLimits& limits);
 
 }  // namespace sightline

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <numeric>
+
+#include "pipeline/locate_picture.h"
+#include "pipeline/packed_cache.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/stage_clock.h"
+
+namespace sightline {
+namespace {
+
+// The published measuring point: a 1920x1080 picture at 1024 patches, one category, 303 tokens.
+constexpr PatchGrid kGrid{24, 44};
+constexpr int64_t kPromptTokens = 303;
+constexpr int64_t kTailTokens = 25;  // of the prompt that follow the picture: what a second question changes
+constexpr int kFiveBoxSteps = 7;     // label, five boxes, end
+constexpr TokenId kAnyToken = 9152;
+
+std::vector<TokenId> Prompt(const LocateConfig& config) {
+  std::vector<TokenId> prompt(kPromptTokens, std::min(kAnyToken, config.language.vocabulary - 1));
+  std::fill_n(prompt.end() - kTailTokens - kGrid.tokens(), kGrid.tokens(), config.tokens.image);
+  return prompt;
+}
+
+// One model, timed part by part.
+class Bench {
+ public:
+  Bench(Backend& backend, LocateAnything& model)
+      : backend_(backend),
+        model_(model),
+        prompt_(Prompt(model.config())),
+        vision_(backend, "vision "),
+        prefill_(backend, "prefill "),
+        window_(backend, "window step "),
+        single_(backend, "single step ") {
+    const Image image{kGrid.width * kPatchSize, kGrid.height * kPatchSize,
+                      SyntheticRgb(1, kGrid.width * kPatchSize, kGrid.height * kPatchSize)};
+    patches_ = PrepareLocatePicture(image, {.grid = kGrid}, "image")->patches;
+  }
+
+  Status Pass();
+  LocateBench Result(const BenchLimits& vision, const BenchLimits& language) const;
+
+ private:
+  Status Encode();
+  Status Step(LocateAnything::Session& session, std::span<const TokenId> ids, bool window, int64_t logit_rows);
+  Status FiveBoxes();
+  Status SecondQuestion(const LocateAnything::Session& first);
+
+  Backend& backend_;
+  LocateAnything& model_;
+  const std::vector<TokenId> prompt_;
+  std::vector<float> patches_;
+  std::shared_ptr<const std::vector<float>> rows_;
+  std::vector<float> logits_;
+  StageClock vision_, prefill_, window_, single_;
+  StageTimes five_boxes_, second_question_;
+};
+
+Status Bench::Encode() {
+  SIGHTLINE_ASSIGN_OR_RETURN(std::vector<float> rows, model_.Encode(patches_, kGrid));
+  rows_ = std::make_shared<const std::vector<float>>(std::move(rows));
+  return {};
+}
+
+Status Bench::Step(LocateAnything::Session& session, std::span<const TokenId> ids, bool window, int64_t logit_rows) {
+  return session.Forward({.ids = ids, .last = ids.back(), .window = window, .logit_rows = logit_rows}, {}, &logits_);
+}
+
+// What a request with five boxes computes: the picture, the prompt with its window, and a window a box.
+Status Bench::FiveBoxes() {
+  SIGHTLINE_RETURN_IF_ERROR(Encode());
+  const auto session = model_.NewSession(kPromptTokens + kWindow * kFiveBoxSteps);
+  session->SetImages(rows_);
+  SIGHTLINE_RETURN_IF_ERROR(Step(*session, prompt_, true, 0));
+  for (int i = 1; i < kFiveBoxSteps; ++i) {
+    SIGHTLINE_RETURN_IF_ERROR(Step(*session, std::span(prompt_).first(kWindow), true, 0));
+  }
+  return {};
+}
+
+// The first box of another question about the same picture: the rest of the prompt, the label, the box.
+Status Bench::SecondQuestion(const LocateAnything::Session& first) {
+  const auto session = model_.NewSession(kPromptTokens + kWindow * kFiveBoxSteps);
+  session->CopyPrefix(first, kPromptTokens - kTailTokens);
+  SIGHTLINE_RETURN_IF_ERROR(Step(*session, std::span(prompt_).last(kTailTokens), true, 0));
+  return Step(*session, std::span(prompt_).first(kWindow / 2), true, 0);
+}
+
+Status Bench::Pass() {
+  SIGHTLINE_RETURN_IF_ERROR(vision_.Run([&] { return Encode(); }));
+  const auto session = model_.NewSession(kPromptTokens + 2 * kWindow);
+  session->SetImages(rows_);
+  SIGHTLINE_RETURN_IF_ERROR(prefill_.Run([&] { return Step(*session, prompt_, false, 1); }));
+  const std::span<const TokenId> six = std::span(prompt_).first(kWindow);
+  SIGHTLINE_RETURN_IF_ERROR(window_.Run([&] { return Step(*session, six, true, 0); }));
+  SIGHTLINE_RETURN_IF_ERROR(single_.Run([&] { return Step(*session, six.first(1), false, 1); }));
+  const Stopwatch five;
+  SIGHTLINE_RETURN_IF_ERROR(FiveBoxes());
+  five_boxes_.ms.push_back(five.ms());
+  const Stopwatch second;
+  SIGHTLINE_RETURN_IF_ERROR(SecondQuestion(*session));
+  second_question_.ms.push_back(second.ms());
+  return {};
+}
+
+LocateBench Bench::Result(const BenchLimits& vision, const BenchLimits& language) const {
+  LocateBench bench;
+  vision_.Append(vision, &bench.stages);
+  for (const StageClock* clock : {&prefill_, &window_, &single_}) clock->Append(language, &bench.stages);
+  const auto of_language = [&](const StageClock& clock, const char* name) {
+    StageTimes times = clock.total();
+    times.gbyte = static_cast<double>(model_.language_bytes()) / 1e9;
+    return times.Summarize(name, language);
+  };
+  bench.vision = vision_.total().Summarize("vision, 1056 patches", vision);
+  bench.prefill = of_language(prefill_, "prefill, 303 tokens");
+  bench.window_step = of_language(window_, "window step, 12 rows");
+  bench.single_step = of_language(single_, "single step, 1 row");
+  bench.five_boxes = five_boxes_.Summarize("request, five boxes", language);
+  bench.second_question = second_question_.Summarize("second question, first box", language);
+  bench.output_sha256 = Sha256Hex(AsBytes(logits_));
+  bench.activation_bytes = backend_.allocated_bytes();
+  return bench;
+}
+
+}  // namespace
+
+Result<LocateBench> BenchLocateAnything(const LocateWeights& weights, const LocateBenchOptions& options,
+                                        const std::function<void(int done, int total)>& progress) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const Isa isa, DetectIsa());
+  const auto backend = MakeCpuBackend({.threads = options.threads, .isa = isa});
+  const std::filesystem::path cache = CacheFolderOrMemory();
+  const Stopwatch load;
+  std::vector<std::string> warnings;
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto model,
+                             LocateAnything::Load(*backend, weights.folder, options.precision, cache, &warnings));
+  for (const std::string& warning : warnings) LogWarning(warning);
+  const double load_ms = load.ms();
+
+  BenchLimits vision, language;
+  const auto measure_limits = [&] {
+    const auto peak = [&](Precision precision) { return MeasurePeakFlops(isa, precision, backend->threads()) / 1e9; };
+    vision.gflops = std::max(vision.gflops, peak(options.precision.vision));
+    language.gflops = std::max(language.gflops, peak(options.precision.language));
+    language.gbytes_per_second = std::max(language.gbytes_per_second, MeasureReadRate(backend->threads()) / 1e9);
+  };
+  measure_limits();
+  SIGHTLINE_RETURN_IF_ERROR(Bench(*backend, *model).Pass());  // brings weights and memory in
+  Bench bench(*backend, *model);
+  for (int i = 0; i < options.iterations; ++i) {
+    measure_limits();
+    SIGHTLINE_RETURN_IF_ERROR(bench.Pass());
+    if (progress) progress(i + 1, options.iterations);
+  }
+  LocateBench result = bench.Result(vision, language);
+  result.vision_peak_gflops = vision.gflops;
+  result.language_peak_gflops = language.gflops;
+  result.read_gbytes_per_second = language.gbytes_per_second;
+  result.packed_bytes = model->packed_bytes();
+  result.load_ms = load_ms;
+  result.device = backend->name();
+  result.isa = backend->isa();
+  result.threads = backend->threads();
+  result.precision = options.precision;
+  result.variant = model->config().variant();
+  result.synthetic = weights.synthetic;
+  return result;
+}
+
+}  // namespace sightline
