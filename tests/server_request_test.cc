@@ -5,7 +5,7 @@
 #include <random>
 
 #include "src/server/gaze_fields.h"
-#include "src/server/utf8.h"
+#include "text/text.h"
 
 namespace sightline {
 namespace {

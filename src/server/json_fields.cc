@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "server/utf8.h"
+#include "text/text.h"
 
 namespace sightline {
 namespace {

@@ -180,8 +180,8 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view vocab_json, std::string_view
     state->first_bytes[static_cast<uint8_t>(text.front())] = true;
   }
   std::ranges::sort(state->added_lengths, std::greater());
-  const auto repeated = std::ranges::unique(state->added_lengths);
-  state->added_lengths.erase(repeated.begin(), repeated.end());
+  const auto repeated = std::unique(state->added_lengths.begin(), state->added_lengths.end());
+  state->added_lengths.erase(repeated, state->added_lengths.end());
   Tokenizer tokenizer;
   tokenizer.state_ = std::move(state);
   return tokenizer;

@@ -16,9 +16,6 @@ struct Utf8Part {
 };
 Utf8Part NextUtf8(std::string_view bytes);
 
-// Offset of the first byte that belongs to no well-formed character, or npos.
-size_t FindInvalidUtf8(std::string_view bytes);
-
 // Every maximal invalid part becomes one U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
