@@ -105,10 +105,10 @@ Status CheckIndex(const std::string& index, const WeightMap& where, std::span<co
     found += shard.names().size();
   }
   if (found == where.size()) return {};
-  for (const auto& [name, file] : where) {
-    const auto holds = [&](const Checkpoint& shard) { return shard.Find(name) != nullptr; };
+  for (const auto& row : where) {
+    const auto holds = [&](const Checkpoint& shard) { return shard.Find(row.first) != nullptr; };
     if (std::ranges::none_of(shards, holds)) {
-      return Corrupt(index, fmt::format("places {} in {}, which does not hold it", Printable(name), file));
+      return Corrupt(index, fmt::format("places {} in {}, which does not hold it", Printable(row.first), row.second));
     }
   }
   return {};
