@@ -97,7 +97,13 @@ TEST(CliCommandLine, FindsTheVerb) {
   EXPECT_EQ(VerbOf({"gaze", "--box=1,2,3,4", "--box=5,6,7,8", "a.jpg", "b.jpg"}), "gaze");
   EXPECT_EQ(VerbOf({"gaze", "a.jpg", "--reference", "--box=none"}), "gaze");
   EXPECT_EQ(VerbOf({"gaze", "serve", "--detect-heads"}), "gaze") << "a picture may have the name of a verb";
+  EXPECT_EQ(VerbOf({"locate", "a.jpg", "car", "traffic light"}), "locate");
+  EXPECT_EQ(VerbOf({"locate", "a.jpg", "--task", "read_text", "--grid", "24x44"}), "locate");
+  EXPECT_EQ(VerbOf({"locate", "a.jpg", "--prompt", "Point to: a<image-2>.", "--image", "b.jpg", "--together"}),
+            "locate");
   EXPECT_EQ(VerbOf({"serve", "gaze-lle", "--toy", "--port", "0"}), "serve");
+  EXPECT_EQ(VerbOf({"serve", "locate-anything", "--weights", "x", "--precision", "int4"}), "serve");
+  EXPECT_EQ(VerbOf({"smoke-test", "--url", "http://127.0.0.1:1"}), "smoke-test");
   EXPECT_EQ(VerbOf({"synth", "gaze-lle", "--size", "tiny", "--seed", "3", "--out", "x"}), "synth");
   EXPECT_EQ(VerbOf({"synth", "locate-anything", "--size", "puppet", "--out", "x"}), "synth");
   EXPECT_EQ(VerbOf({"extract-llm", "--weights", "a", "--out", "b"}), "extract-llm");
@@ -121,7 +127,7 @@ struct RefusedRow {
 
 TEST(CliCommandLine, RefusesWithASentenceAndWhereHelpIs) {
   const std::vector<RefusedRow> rows = {
-      {{}, "no verb is given, expected one of gaze, serve,"},
+      {{}, "no verb is given, expected one of gaze, locate, serve,"},
       {{"gase", "a.jpg"}, "'gase' is no verb, expected one of gaze"},
       {{"--frobnicate"}, "'--frobnicate' is not understood here"},
       {{"gaze", "a.jpg"},
@@ -146,6 +152,22 @@ TEST(CliCommandLine, RefusesWithASentenceAndWhereHelpIs) {
       {{"serve"}, "no model is given, expected gaze-lle"},
       {{"serve", "gaze-lle", "--port", "65536"}, "--port is '65536', expected a whole number from 0 to 65535"},
       {{"serve", "gaze-lle", "other"}, "'other' is not understood here"},
+      {{"serve", "gaze-lle", "--grid", "native"}, "--grid does not belong to gaze-lle"},
+      {{"serve", "gaze-lle", "--precision", "int8"}, "--precision int8 does not belong to gaze-lle"},
+      {{"serve", "locate-anything", "--toy"}, "--toy does not belong to locate-anything"},
+      {{"locate"}, "no picture is given"},
+      {{"locate", "a.jpg"}, "no QUERY is given, expected what to find"},
+      {{"locate", "a.jpg", "b c", "d", "--task", "point"}, "2 texts are given, but --task point takes one"},
+      {{"locate", "a.jpg", "b", "--task", "read_text"}, "QUERY is given, but --task read_text takes none"},
+      {{"locate", "a.jpg", "b", "--task", "raw"}, "--task is 'raw', expected one of detect, ground_one"},
+      {{"locate", "a.jpg", "b", "--prompt", "c"}, "--prompt and QUERY are both given"},
+      {{"locate", "a.jpg", "b", "--mode", "medium"}, "--mode is 'medium', expected one of hybrid, fast, slow"},
+      {{"locate", "a.jpg", "b", "--grid", "23x44"}, "--grid is '23x44', expected native or rows x columns"},
+      {{"locate", "a.jpg", "b", "--temperature", "0.001"}, "temperature is 0.001, expected 0 or a number from 0.01"},
+      {{"locate", "-", "b", "--image", "-"}, "standard input (-) is given twice"},
+      {{"locate", "a.jpg", "b", "--together", "--keep-going"}, "--keep-going is for one answer a picture"},
+      {{"locate", "a.jpg", "b", "--weights", "x", "--precision", "f16"}, "--precision is 'f16', expected one of f32"},
+      {{"smoke-test"}, "--url is missing"},
       {{"synth", "gaze-lle"}, "--out is missing"},
       {{"synth", "gaze-lle", "--out", "x", "--size", "huge"}, "--size is 'huge', expected one of tiny, vitb14, vitl14"},
       {{"synth", "locate-anything", "--out", "x", "--rules", "r"}, "--rules does not belong to locate-anything"},
@@ -154,7 +176,7 @@ TEST(CliCommandLine, RefusesWithASentenceAndWhereHelpIs) {
       {{"bench"}, "no model is given"},
       {{"completion"}, "SHELL is '', expected one of bash, zsh, fish"},
       {{"completion", "csh"}, "SHELL is 'csh', expected one of bash, zsh, fish"},
-      {{"help", "me"}, "TOPIC is 'me', expected one of gaze, serve"},
+      {{"help", "me"}, "TOPIC is 'me', expected one of gaze, locate, serve"},
   };
   for (const RefusedRow& row : rows) {
     const Error error = Refused(row.arguments);

@@ -165,6 +165,47 @@ std::string Text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// Boxes and points of what a text names: one colour a group, labels inside the picture at every size.
+TEST(DrawPlaces, GroupsHaveColoursAndPointsAreDiscs) {
+  const OverlayPlace places[] = {{{100, 100, 300, 300}, std::nullopt, "", 0},
+                                 {{500, 100, 700, 300}, std::nullopt, "", 0},
+                                 {{}, Point{400, 450}, "", 1}};
+  const auto png = DrawPlaces(Grey(800, 600), places, "");
+  ASSERT_TRUE(png) << png.error().message;
+  const Image image = DecodeImage(*png)->image;
+  EXPECT_TRUE(IsLime(At(image, 100, 200)));
+  EXPECT_TRUE(IsLime(At(image, 500, 200)));
+  EXPECT_FALSE(IsLime(At(image, 400, 450)));
+  EXPECT_NE(At(image, 400, 450)[0], kGround);
+  EXPECT_EQ(CountChanged(image, {310, 310, 380, 600}), 0);
+}
+
+TEST(DrawPlaces, LabelsShowOnSmallAndLargePictures) {
+  for (const auto& [width, height] : {std::pair{60, 40}, std::pair{3840, 2160}}) {
+    const double w = width, h = height;
+    std::vector<OverlayPlace> places = {{{0, 0, w, h}, std::nullopt, "everything", 0},
+                                        {{0.4 * w, 0.4 * h, 0.6 * w, 0.6 * h}, std::nullopt, "\u732b 0.98", 1}};
+    const auto bare = DrawPlaces(Grey(width, height), std::span(places).first(0), "");
+    const auto png = DrawPlaces(Grey(width, height), places, "synthetic weights");
+    ASSERT_TRUE(bare && png);
+    const Image image = DecodeImage(*png)->image, ground = DecodeImage(*bare)->image;
+    ASSERT_EQ(image.width, ground.width);
+    EXPECT_GE(std::min(image.width, image.height), 400);
+    EXPECT_GT(CountChanged(image, {0, 0, 1.0 * image.width, 1.0 * image.height}), 1000);
+  }
+}
+
+// What a model writes is drawn as far as it goes.
+TEST(DrawPlaces, OddPlacesAreDrawnInsideThePicture) {
+  const OverlayPlace places[] = {{{700, 500, 100, 100}, std::nullopt, "turned round", 0},
+                                 {{5000, 5000, 6000, 6000}, std::nullopt, "\xff\n", 1},
+                                 {{800, 600, 800, 600}, std::nullopt, std::string(5000, 'x'), 2},
+                                 {{}, Point{-50, 1e9}, "far away", 100}};
+  const auto png = DrawPlaces(Grey(800, 600), places, "");
+  ASSERT_TRUE(png) << png.error().message;
+  EXPECT_EQ(DecodeImage(*png)->image.width, 800);
+}
+
 TEST(EncodeNpz, HoldsStoredArraysInNumpysForm) {
   const std::vector<float> heat = {1, 2, 3, 4, 5, 6}, inout = {0.5F};
   const NpzArray arrays[] = {{"heatmaps", {1, 2, 3}, heat}, {"inout", {1}, inout}};

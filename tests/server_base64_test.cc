@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "server/server.h"
-#include "src/server/base64.h"
 
 namespace sightline {
 namespace {

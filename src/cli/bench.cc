@@ -126,6 +126,7 @@ void BenchVerb::Declare(OptionSet& options) {
 
 Result<int> BenchVerb::Run() {
   SIGHTLINE_RETURN_IF_ERROR(CheckModelKnown(model_));
+  if (model_ != kGazeLle) return Fail(Code::kUnsupported, fmt::format("bench does not time {} here", model_));
   Progress progress("sightline:");
   auto weights = OpenGazeWeights(weights_, [&progress](int done, int total) {
     progress.Show(fmt::format("making synthetic weights, tensor {} of {}", done, total));

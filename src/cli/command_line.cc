@@ -119,7 +119,7 @@ VerbDescription DescribeApp(const CLI::App& app, std::string name) {
   VerbDescription verb{std::move(name), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options({})) {
     if (option->get_positional()) {
-      verb.argument = DescribeValue(*option);
+      if (verb.argument.kind == ValueDescription::Kind::kNothing) verb.argument = DescribeValue(*option);
     } else {
       verb.options.push_back(DescribeOption(*option));
     }
@@ -130,7 +130,7 @@ VerbDescription DescribeApp(const CLI::App& app, std::string name) {
 }  // namespace
 
 struct CommandLine::State {
-  CLI::App app{"Say where the people in a picture look", "sightline"};
+  CLI::App app{"Say where people in a picture look, and where things are", "sightline"};
   std::vector<std::unique_ptr<Verb>> verbs;
   std::vector<std::string> names;
 
@@ -149,7 +149,9 @@ CommandLine::CommandLine() : state_(std::make_unique<State>()) {
   app.require_subcommand(0, 1);
   app.allow_extras();
   Add(MakeGazeVerb());
+  Add(MakeLocateVerb());
   Add(MakeServeVerb());
+  Add(MakeSmokeTestVerb());
   Add(MakeSynthVerb());
   Add(MakeExtractLlmVerb());
   Add(MakeTokenizeVerb());

@@ -2,7 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <vector>
+
 namespace sightline {
+namespace {
+
+const std::vector<std::string> kSyntheticSizes = {"tiny", "full", "puppet"};
+
+}  // namespace
 
 void DeclareWeights(OptionSet& options, GazeWeightsOptions& weights) {
   options.Group("Weights (one of them; else those in the Hugging Face cache)");
@@ -25,18 +33,41 @@ void DeclareProfile(OptionSet& options, Profile& profile) {
                  "which published program to follow (default upstream)");
 }
 
+void DeclareWeights(OptionSet& options, LocateWeightsOptions& weights) {
+  options.Group("Weights (one of them; else those in the Hugging Face cache)");
+  options.Folder("--weights", weights.folder, "the model folder as downloaded");
+  options.Choice("--synthetic", kSyntheticSizes, "random weights, for speed and tests; made on first use",
+                 [&weights](size_t index) { weights.synthetic = kSyntheticSizes[index]; });
+}
+
+LocatePrecision LocatePrecisionOf(Precision language) {
+  return {language == Precision::kF32 ? Precision::kF32 : Precision::kBF16, language};
+}
+
+void DeclareCompute(OptionSet& options, LocatePrecision& precision, int& threads) {
+  options.Group("Computing");
+  options.Choice("--precision", {"f32", "bf16", "int8", "int4"},
+                 "of the language model (default int8); vision is bf16, or f32 with f32", [&precision](size_t index) {
+                   constexpr Precision kAll[] = {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4};
+                   precision = LocatePrecisionOf(kAll[index]);
+                 });
+  options.Whole("--threads", threads, 1, kMostThreads, "default: as many as there are cores free for us");
+}
+
 void DeclareModel(OptionSet& options, std::string& model, const std::string& help) {
-  options.Argument("MODEL", model, kModels, help + ": " + kModels);
+  options.Argument("MODEL", model, fmt::format("{}|{}", kGazeLle, kLocateAnything),
+                   fmt::format("{}: {} or {}", help, kGazeLle, kLocateAnything));
 }
 
 Status CheckModelGiven(const std::string& model) {
   if (!model.empty()) return {};
-  return Fail(Code::kUsage, fmt::format("no model is given, expected {}", kModels));
+  return Fail(Code::kUsage, fmt::format("no model is given, expected {} or {}", kGazeLle, kLocateAnything));
 }
 
 Status CheckModelKnown(const std::string& model) {
-  if (model == kModels) return {};
-  return Fail(Code::kNotFound, fmt::format("model '{}' is not known: there is {}", model, kModels));
+  if (model == kGazeLle || model == kLocateAnything) return {};
+  return Fail(Code::kNotFound,
+              fmt::format("model '{}' is not known: there are {} and {}", model, kGazeLle, kLocateAnything));
 }
 
 }  // namespace sightline

@@ -11,12 +11,19 @@ namespace sightline {
 inline constexpr int kMostThreads = 1024;
 inline constexpr int kMostHeads = 1000;
 inline constexpr int64_t kMostPixels = 65'500LL * 65'500LL;  // the longest side twice
-inline constexpr char kModels[] = "gaze-lle";
+inline constexpr char kGazeLle[] = "gaze-lle";
+inline constexpr char kLocateAnything[] = "locate-anything";
 
 void DeclareWeights(OptionSet& options, GazeWeightsOptions& weights);
 // Opens the group that further options of computing may join.
 void DeclareCompute(OptionSet& options, std::optional<Precision>& precision, int& threads);
 void DeclareProfile(OptionSet& options, Profile& profile);
+void DeclareWeights(OptionSet& options, LocateWeightsOptions& weights);
+void DeclareCompute(OptionSet& options, LocatePrecision& precision, int& threads);
+
+// A precision by its name for LocateAnything: of the language model; vision is bf16 then, or f32 with f32.
+LocatePrecision LocatePrecisionOf(Precision language);
+
 void DeclareModel(OptionSet& options, std::string& model, const std::string& help);
 
 // kUsage where no model was named.

@@ -85,6 +85,12 @@ void OptionSet::Repeated(const std::string& name, std::vector<std::string>& targ
   app_.add_option(name, target, help)->type_name(type)->group(heading_)->allow_extra_args(false);
 }
 
+std::string OptionSet::GivenUnder(const std::string& heading) const {
+  const auto given = app_.get_options(
+      [&heading](const CLI::Option* option) { return option->get_group() == heading && option->count() > 0; });
+  return given.empty() ? "" : given.front()->get_name();
+}
+
 void OptionSet::Argument(const std::string& name, std::string& target, const std::string& type,
                          const std::string& help) {
   app_.add_option(name, target, help)->type_name(type);

@@ -49,6 +49,8 @@ class OptionSet {
   // May be given any number of times.
   void Repeated(const std::string& name, std::vector<std::string>& target, const std::string& type,
                 const std::string& help);
+  // After parsing: the name of an option under `heading` that was given, or an empty text.
+  std::string GivenUnder(const std::string& heading) const;
   // One argument without a name; several where `target` is a vector.
   void Argument(const std::string& name, std::string& target, const std::string& type, const std::string& help);
   void Argument(const std::string& name, std::vector<std::string>& target, const std::string& type,

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <csignal>
 #include <cstdint>
 
@@ -8,10 +10,14 @@
 namespace sightline {
 namespace {
 
+constexpr int64_t kMostTokens = 32'768;
+
 class ServeVerb : public Verb {
  public:
   VerbText text() const override {
-    return {"serve", "Answer over HTTP", "sightline serve gaze-lle --toy --port 20000",
+    return {"serve", "Answer over HTTP",
+            "sightline serve gaze-lle --toy --port 20000\n"
+            "sightline serve locate-anything --weights LocateAnything-3B",
             "Ready when the log says: Application startup complete. SIGTERM finishes what runs, then ends."};
   }
   void Declare(OptionSet& options) override;
@@ -21,11 +27,24 @@ class ServeVerb : public Verb {
 
  private:
   void DeclareLimits(OptionSet& options);
+  void DeclareGaze(OptionSet& options);
+  void DeclareLocate(OptionSet& options);
+  Status CheckForeign() const;
+  int ServeGaze();
+  int ServeLocate();
 
+  std::optional<OptionSet> declared_;
   std::string model_;
-  GazeServerOptions server_;
+  ServerOptions server_;
+  std::filesystem::path weights_;
+  bool synthetic_ = false;
+  std::optional<Precision> precision_;
+  int threads_ = 0;
+  int max_queue_ = 32;
   int max_body_mib_ = 32;
-  double deadline_s_ = 120;
+  double deadline_s_ = 0;  // 0: the model's
+  GazeServerOptions gaze_;
+  LocateServerOptions locate_;
   LogLevel log_level_ = LogLevel::kInfo;
 };
 
@@ -34,38 +53,101 @@ void ServeVerb::Declare(OptionSet& options) {
   options.Group("Network");
   options.Text("--host", server_.host, "ADDRESS", "address to listen on (default 127.0.0.1)");
   options.Whole("--port", server_.port, 0, 65'535, "exactly this one; 0: any (default 20000 or the next free one)");
-  DeclareWeights(options, server_.weights);
-  DeclareCompute(options, server_.engine.precision, server_.engine.threads);
-  DeclareProfile(options, server_.engine.profile);
-  options.Flag("--reference-images", server_.images.reference, "ignore EXIF and alpha, as the published program does");
+  options.Group("Weights (one of them; else those in the Hugging Face cache)");
+  options.Folder("--weights", weights_, "the model's folder as downloaded");
+  options.Flag("--synthetic", synthetic_, "random weights of full size, for speed and tests; made on first use");
+  options.Group("Computing");
+  options.Choice("--precision", precision_,
+                 std::vector{Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4},
+                 "default: of gaze-lle bf16 where the processor computes in\nit, else f32; of locate-anything int8");
+  options.Whole("--threads", threads_, 1, kMostThreads, "default: as many as there are cores free for us");
+  options.Flag("--reference-images", server_.images.reference, "ignore EXIF and alpha, as the published programs do");
   DeclareLimits(options);
+  DeclareGaze(options);
+  DeclareLocate(options);
   options.Group("Log");
   options.Choice("--log-level", {"quiet", "info", "debug"}, "on standard error (default info)",
                  [this](size_t index) { log_level_ = static_cast<LogLevel>(index); });
+  declared_.emplace(options);
 }
 
 void ServeVerb::DeclareLimits(OptionSet& options) {
   options.Group("Limits");
-  options.Whole("--max-heads", server_.max_heads, 1, kMostHeads, "heads in a request (default 10)");
-  options.Real("--head-threshold", server_.head_threshold, 0, 1, "least score of a found head (default 0.5)");
-  options.Whole("--max-queue", server_.engine.max_queue, 1, 100'000, "requests inside at once (default 32)");
+  options.Whole("--max-queue", max_queue_, 1, 100'000, "requests inside at once (default 32)");
   options.Whole("--max-body-mib", max_body_mib_, 1, 4096, "size of a request (default 32)");
   options.Whole("--max-pixels", server_.images.max_pixels, 1, kMostPixels, "of a picture (default 100000000)");
-  options.Real("--deadline-s", deadline_s_, 0.001, 86'400, "longest time for an answer (default 120)");
+  options.Real("--deadline-s", deadline_s_, 0.001, 86'400,
+               "longest time for an answer (default 120, of locate-anything 600)");
+}
+
+void ServeVerb::DeclareGaze(OptionSet& options) {
+  options.Group(kGazeLle);
+  options.File("--backbone", gaze_.weights.backbone, "DINOv2 file, together with --decoder");
+  options.File("--decoder", gaze_.weights.decoder, "Gaze-LLE file, together with --backbone");
+  options.Flag("--toy", gaze_.weights.toy, "the small network that ships with the program, trained on drawings");
+  DeclareProfile(options, gaze_.engine.profile);
+  options.Whole("--max-heads", gaze_.max_heads, 1, kMostHeads, "heads in a request (default 10)");
+  options.Real("--head-threshold", gaze_.head_threshold, 0, 1, "least score of a found head (default 0.5)");
+}
+
+void ServeVerb::DeclareLocate(OptionSet& options) {
+  options.Group(kLocateAnything);
+  options.Whole("--in-token-limit", locate_.token_limit, 4, locate_.engine.max_token_limit,
+                "patches of a picture (default 1024)");
+  options.Text("--grid", locate_.grid, "HxW", "patches that pictures are pressed into (default 24x44),\nor native");
+  options.Whole("--max-seq-len", locate_.max_sequence, 128, kMostTokens, "tokens of prompt and answer (default 4096)");
+  options.Whole("--max-new-tokens", locate_.max_new_tokens, 1, kMostTokens, "of an answer, by default (default 128)");
+  options.Whole("--max-new-tokens-cap", locate_.max_new_tokens_cap, 1, kMostTokens,
+                "of an answer, at most (default 1024)");
+  options.Whole("--warmup-runs", locate_.warmup_runs, 0, 100, "before the first request (default 2)");
+}
+
+Status ServeVerb::CheckForeign() const {
+  const std::string foreign = declared_->GivenUnder(model_ == kGazeLle ? kLocateAnything : kGazeLle);
+  if (!foreign.empty()) return Fail(Code::kUsage, fmt::format("{} does not belong to {}", foreign, model_));
+  const bool integers = precision_ && *precision_ != Precision::kF32 && *precision_ != Precision::kBF16;
+  if (model_ == kGazeLle && integers) {
+    return Fail(Code::kUsage, fmt::format("--precision {} does not belong to {}", NameOf(*precision_), model_));
+  }
+  return {};
 }
 
 Status ServeVerb::Check() {
   SIGHTLINE_RETURN_IF_ERROR(CheckModelGiven(model_));
   server_.max_body_bytes = static_cast<size_t>(max_body_mib_) << 20;
-  server_.request_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline_s_ * 1000));
-  return {};
+  if (deadline_s_ == 0) {
+    server_.request_deadline = model_ == kLocateAnything ? locate_.request_deadline : gaze_.request_deadline;
+  } else {
+    server_.request_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline_s_ * 1000));
+  }
+  return CheckModelKnown(model_) ? CheckForeign() : Status();
+}
+
+int ServeVerb::ServeGaze() {
+  static_cast<ServerOptions&>(gaze_) = server_;
+  gaze_.weights.folder = weights_;
+  gaze_.weights.synthetic = synthetic_;
+  gaze_.engine.precision = precision_;
+  gaze_.engine.threads = threads_;
+  gaze_.engine.max_queue = max_queue_;
+  gaze_.model = model_;
+  return ServeGazeLle(gaze_);
+}
+
+int ServeVerb::ServeLocate() {
+  static_cast<ServerOptions&>(locate_) = server_;
+  locate_.weights.folder = weights_;
+  if (synthetic_) locate_.weights.synthetic = "full";
+  if (precision_) locate_.engine.precision = LocatePrecisionOf(*precision_);
+  locate_.engine.threads = threads_;
+  locate_.engine.max_queue = max_queue_;
+  return ServeLocateAnything(locate_);
 }
 
 Result<int> ServeVerb::Run() {
   SIGHTLINE_RETURN_IF_ERROR(CheckModelKnown(model_));
   std::signal(SIGPIPE, SIG_IGN);  // a log or client that goes away must not end the server
-  server_.model = model_;
-  return ServeGazeLle(server_);
+  return model_ == kGazeLle ? ServeGaze() : ServeLocate();
 }
 
 }  // namespace

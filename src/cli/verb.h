@@ -31,7 +31,9 @@ class Verb {
 };
 
 std::unique_ptr<Verb> MakeGazeVerb();
+std::unique_ptr<Verb> MakeLocateVerb();
 std::unique_ptr<Verb> MakeServeVerb();
+std::unique_ptr<Verb> MakeSmokeTestVerb();
 std::unique_ptr<Verb> MakeSynthVerb();
 std::unique_ptr<Verb> MakeExtractLlmVerb();
 std::unique_ptr<Verb> MakeTokenizeVerb();

@@ -1,5 +1,5 @@
-// net: an HTTP/1.1 server with strict limits, on Boost.Asio and Beast, which appear nowhere else. Knows bytes, headers
-// and time-outs; knows nothing of models or JSON.
+// net: an HTTP/1.1 server with strict limits, on Boost.Asio and Beast, and a client on libcurl; these libraries appear
+// nowhere else. Knows bytes, headers and time-outs; knows nothing of models or JSON.
 #pragma once
 
 #include <any>
@@ -120,5 +120,16 @@ class HttpServer {
   explicit HttpServer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Asking other servers
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+};
+// POSTs a JSON text to an http or https URL and waits. Redirects are not followed. kUnreachable when there is no answer
+// in time, or one over 256 MiB; an error status is an answer. Any thread.
+Result<HttpAnswer> PostJson(const std::string& url, const std::string& body, std::chrono::milliseconds timeout);
 
 }  // namespace sightline

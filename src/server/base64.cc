@@ -1,5 +1,3 @@
-#include "server/base64.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "server/base64.h"
 #include "server/documents.h"
 #include "server/json_text.h"
+#include "server/server.h"
 
 namespace sightline {
 namespace {

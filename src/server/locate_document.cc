@@ -2,10 +2,10 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
-#include "server/base64.h"
 #include "server/documents.h"
 #include "server/json_text.h"
 #include "server/locate_fields.h"
+#include "server/server.h"
 
 namespace sightline {
 namespace {

@@ -1,18 +1,17 @@
 #include "server/locate_fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "server/json_fields.h"
-#include "server/server.h"
 
 namespace sightline {
 namespace {
 
-constexpr std::string_view kSeparator = "</c>";
 constexpr int64_t kMostSeed = int64_t{1} << 53;  // what every JSON reader keeps exactly
 
 // Of UTF-8, which the whole body is known to be.
@@ -81,10 +80,7 @@ Status Reader::ReadQuery(JsonValue& value) {
   };
   SIGHTLINE_RETURN_IF_ERROR(value.IsList() ? value.List([&add](JsonValue& element, size_t) { return add(element); })
                                            : add(value));
-  for (const std::string& text : fields_.question.query) {
-    if (&text != &fields_.question.query.front()) fields_.query += kSeparator;
-    fields_.query += text;
-  }
+  fields_.query = JoinQuery(fields_.question.query);
   return {};
 }
 
@@ -229,6 +225,8 @@ Result<std::optional<PatchGrid>> ParseGrid(std::string_view text, const std::str
                           param, Shortened(text), kMaxGridSide - 2),
               param);
 }
+
+std::string JoinQuery(const std::vector<std::string>& query) { return fmt::format("{}", fmt::join(query, "</c>")); }
 
 Result<LocateFields> ParseLocateFields(std::string& body, const LocateLimits& limits) {
   return Reader(limits).Read(body);

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "pipeline/pipeline.h"
+#include "server/server.h"
 
 namespace sightline {
 
@@ -37,9 +38,6 @@ inline constexpr size_t kMaxPictures = 8;
 
 // "24x44" as (24, 44): whole numbers from 1 to 99999.
 std::optional<std::pair<int, int>> ParseSides(std::string_view text);
-// "24x44" (rows x columns of patches), or "native": no fixed grid. `param` names the field in errors.
-Result<std::optional<PatchGrid>> ParseGrid(std::string_view text, const std::string& param);
-
 // `body` may be enlarged, its text stays. Errors are those of the code table with the offending field as `param`; no
 // message repeats more than 64 bytes of the request. What depends on pictures or tokens is the engine's to check.
 Result<LocateFields> ParseLocateFields(std::string& body, const LocateLimits& limits);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,14 @@ struct GazeDocumentOptions {
 // seed does (docs/http-api.md), a point as decimal separator in every locale.
 std::string GazeDocument(const GazeAnswer& answer, const DecodedImage& picture, const GazeEngineInfo& info,
                          const GazeDocumentOptions& options);
+// "24x44" (rows x columns of patches, both even), or "native": no fixed grid. `param` names the field in errors.
+Result<std::optional<PatchGrid>> ParseGrid(std::string_view text, const std::string& param);
+// Several texts as one, joined by "</c>".
+std::string JoinQuery(const std::vector<std::string>& query);
+
 // What a LocateAnything answer's document says beside the answer itself.
 struct LocateDocumentOptions {
-  std::string query{};  // as asked; several texts joined by "</c>"
+  std::string query{};  // JoinQuery's
   LocateTask task = LocateTask::kDetect;
   bool sampled = false;  // with a temperature
   struct Picture {
@@ -62,6 +68,8 @@ std::string ErrorDocument(const Error& error, std::string_view request_id, bool 
 // An image field: base64 or data URI, standard or URL-safe alphabet, padding optional, white space ignored. Errors name
 // the offset: kInvalidBase64, kImageEmpty, kImageUrlNotAllowed.
 Result<std::vector<std::byte>> DecodeImageText(std::string_view text);
+// The other way: standard alphabet, padded (RFC 4648).
+std::string EncodeBase64(std::span<const std::byte> bytes);
 
 // What every server can be told.
 struct ServerOptions {
