@@ -16,6 +16,9 @@ constexpr int64_t kTaskColumns = 128;
 // Enough tasks that members who finish early find more.
 constexpr int64_t kTasksPerThread = 12;
 
+// A product of no more rows waits for its weights from memory.
+constexpr int64_t kFewRows = 2 * kTileRows;
+
 Nonlinearity NonlinearityOf(Activation activation) {
   switch (activation) {
     case Activation::kNone:
@@ -46,6 +49,7 @@ struct MatmulPlan {
   int64_t columns = 0;     // of a task
   int64_t row_blocks = 0;  // in a group of rows
   int64_t column_blocks = 0;
+  bool few_rows = false;
 
   MatmulPlan(int64_t group_rows, int64_t groups, int64_t outputs, const Operand& x, int panel_columns, int threads) {
     const int64_t row_bytes = DepthBlock(x.depth, x.element_bytes) * x.element_bytes;
@@ -53,6 +57,7 @@ struct MatmulPlan {
     row_blocks = CeilDivide(group_rows, fitting);
     rows = RoundUp(CeilDivide(group_rows, row_blocks), kTileRows);
     row_blocks = CeilDivide(group_rows, rows);
+    few_rows = group_rows <= kFewRows;
 
     const int64_t panels = CeilDivide(outputs, panel_columns);
     const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
@@ -61,6 +66,14 @@ struct MatmulPlan {
     column_blocks = CeilDivide(outputs, columns);
   }
 };
+
+// Block of columns that task `task` of `tasks` does. Members take tasks in turn, so each reads its own part of the
+// weights from one end to the other.
+int64_t StreamedBlock(int64_t task, int64_t tasks, int members) {
+  const int64_t stream = task % members, step = task / members;
+  const int64_t longer = tasks % members;  // streams that are one task longer
+  return stream * (tasks / members) + std::min(stream, longer) + step;
+}
 
 }  // namespace
 
@@ -71,22 +84,32 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
   const Operand operand(x);
   const MatmulPlan plan(group_rows, groups, w.outputs, operand, kernels_.panel_columns, team_.size());
   ReserveScratch(ProductElements(plan.rows, plan.columns, kernels_.panel_columns));
-  const int64_t tasks_per_group = plan.row_blocks * plan.column_blocks;
-  // Neighbouring tasks share their rows, which a member that does both finds in its cache.
-  team_.Run(groups * tasks_per_group, [&](int64_t task, int member) {
-    const int64_t group_begin = task / tasks_per_group * group_rows;
-    const int64_t row = group_begin + task % tasks_per_group / plan.column_blocks * plan.rows;
-    const int64_t column = task % plan.column_blocks * plan.columns;
+  const bool weights_are_larger = w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
+  const auto run_block = [&](int64_t group, int64_t row_block, int64_t column_block, int member) {
+    const int64_t row = group * group_rows + row_block * plan.rows, column = column_block * plan.columns;
     run({.x = DataOf(x),
          .x_stride = operand.depth,
          .weights = w.packed.data(),
          .depth = operand.depth,
          .outputs = w.outputs,
          .row_begin = row,
-         .row_end = std::min(row + plan.rows, group_begin + group_rows),
+         .row_end = std::min(row + plan.rows, (group + 1) * group_rows),
          .column_begin = column,
          .column_end = std::min(column + plan.columns, w.outputs),
+         .panel_by_panel = plan.few_rows,
          .product = ScratchOf(member)});
+  };
+  const int64_t row_blocks = groups * plan.row_blocks, tasks = row_blocks * plan.column_blocks;
+  team_.Run(tasks, [&](int64_t task, int member) {
+    // Neighbouring tasks share the larger of the two, which a member that does both finds in its cache.
+    int64_t row_block = task / plan.column_blocks, column_block = task % plan.column_blocks;
+    if (row_blocks == 1) {
+      column_block = StreamedBlock(task, tasks, team_.size());
+    } else if (weights_are_larger) {
+      row_block = task % row_blocks;
+      column_block = task / row_blocks;
+    }
+    run_block(row_block / plan.row_blocks, row_block % plan.row_blocks, column_block, member);
   });
 }
 

@@ -13,7 +13,9 @@ inline constexpr int kInt4GroupValues = 64;
 // products they have: bytes four at a time, or 16-bit numbers two at a time.
 struct Int8Group {
   float scale;
-  int32_t half_sums[2];  // of the first and the last 64 integers, for weights that are stored with an offset
+  // For weights that are stored with an offset: -8 times the sums of integers, of the first and of the last 64, there
+  // of those k with k % 4 < 2 and of the others.
+  int16_t corrections[2][2];
   int32_t unused;
   int8_t bytes[kGroupValues];
   int16_t words[kGroupValues];
@@ -24,8 +26,8 @@ struct Int8Group {
 struct Int8Column {
   unsigned char bytes[sizeof(float) + kGroupValues];
 };
-// Both halves of 64 inputs one after the other, each with scales and integers. Integers are stored plus 8; a byte holds
-// that of input k in its low half and that of k + 4 in its high half.
+// Both halves of 64 inputs one after the other, each with scales and integers. Integers are stored plus 8; the low half
+// of a byte is that of one of the first 32 inputs, the high half that of the input 32 further.
 struct Int4Column {
   unsigned char bytes[2 * (sizeof(float) + kInt4GroupValues / 2)];
 };

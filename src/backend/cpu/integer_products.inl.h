@@ -20,21 +20,23 @@ struct Int8Operand {
 template <class Isa, int kRows, int kVectors>
 using IntSums = typename Isa::Ints[kRows][kVectors];
 
-template <class Isa, int kRows, int kVectors>
-[[gnu::always_inline]] inline void Clear(IntSums<Isa, kRows, kVectors>& sums) {
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::SetInts(0);
-  }
-}
-
 // Four bytes of x, for every lane.
 template <class Isa, class Integer>
 [[gnu::always_inline]] inline typename Isa::Ints Broadcast(const Integer* from) {
   int32_t four;
   __builtin_memcpy(&four, from, sizeof four);
   return Isa::SetInts(four);
+}
+
+// Sets all sums of row i to start(i).
+template <class Isa, int kRows, int kVectors, class Start>
+[[gnu::always_inline]] inline void StartSums(IntSums<Isa, kRows, kVectors>& sums, Start start) {
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+    const typename Isa::Ints first = start(i);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = first;
+  }
 }
 
 template <class Isa>
@@ -62,12 +64,11 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
-// c += (sums - offset * sum of x) * scale of x * scales of the weights, or c = where `fresh`.
-template <class Product, int kRows, int kVectors>
-[[gnu::always_inline]] inline void AddScaled(const PanelTask<Product>& task, int64_t group, int part,
-                                             const char* scales,
-                                             const IntSums<typename Product::Isa, kRows, kVectors>& sums, bool fresh) {
-  using Isa = typename Product::Isa;
+// c += sums * scale of x * scales of the weights, or c = where `fresh`.
+template <class Isa, int kRows, int kVectors>
+[[gnu::always_inline]] inline void AddScaled(const Int8Group* x, int64_t x_stride, const char* scales,
+                                             const IntSums<Isa, kRows, kVectors>& sums, bool fresh, float* c,
+                                             int64_t c_stride) {
   typename Isa::Vec weight_scales[kVectors];
 #pragma GCC unroll 4
   for (int j = 0; j < kVectors; ++j) {
@@ -75,17 +76,12 @@ template <class Product, int kRows, int kVectors>
   }
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
-    const Int8Group& x = task.x[i * task.x_stride + group];
-    const typename Isa::Vec scale = Isa::Set(x.scale);
-    const int32_t x_sum = Product::kParts == 2 ? x.half_sums[part] : x.half_sums[0] + x.half_sums[1];
-    const typename Isa::Ints correction = Isa::SetInts(Product::kOffset * x_sum);
-    float* c = task.c + i * task.c_stride;
+    const typename Isa::Vec scale = Isa::Set(x[i * x_stride].scale);
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
-      typename Isa::Ints sum = sums[i][j];
-      if constexpr (Product::kOffset != 0) sum -= correction;
-      const typename Isa::Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c + j * Isa::kLanes);
-      Store<Isa>(Isa::MulAdd(ToFloat<Isa>(sum), scale * weight_scales[j], before), c + j * Isa::kLanes);
+      float* to = c + i * c_stride + j * Isa::kLanes;
+      const typename Isa::Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(to);
+      Store<Isa>(Isa::MulAdd(ToFloat<Isa>(sums[i][j]), scale * weight_scales[j], before), to);
     }
   }
 }
@@ -104,7 +100,8 @@ void MultiplyGroups(PanelTask<Product> task) {
     for (int part = 0; part < Product::kParts; ++part, panel += kPartBytes) {
       IntSums<Isa, kRows, kVectors> sums;
       Product::template SumPart<kRows, kVectors>(task.x + group, task.x_stride, part, panel + kScaleBytes, ahead, sums);
-      AddScaled<Product, kRows, kVectors>(task, group, part, panel, sums, !task.resume && group == 0 && part == 0);
+      AddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums,
+                                      !task.resume && group == 0 && part == 0, task.c, task.c_stride);
     }
   }
 }
@@ -116,7 +113,7 @@ struct Int8WordProduct {
   using Isa = Isa_;
   using Operand = Int8Operand<Isa>;
   using Weight = Int8Column;
-  static constexpr int kPair = 1, kParts = 1, kOffset = 0;
+  static constexpr int kPair = 1, kParts = 1;
   static constexpr int64_t kGroupSteps = kGroupValues / 2;
   static constexpr int64_t Steps(int64_t depth) { return depth * kGroupSteps; }
 
@@ -128,7 +125,7 @@ struct Int8WordProduct {
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int, const char* weights,
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    Clear<Isa, kRows, kVectors>(sums);
+    StartSums<Isa, kRows, kVectors>(sums, [](int) { return Isa::SetInts(0); });
     const auto* from = reinterpret_cast<const int8_t*>(weights);
     for (int k = 0; k < kGroupValues; k += 2, from += 2 * kVectors * Isa::kLanes) {
       ahead.Fetch();
@@ -151,7 +148,7 @@ struct Int8ByteProduct {
   using Isa = Isa_;
   using Operand = Int8Operand<Isa>;
   using Weight = Int8Column;
-  static constexpr int kPair = 1, kParts = 1, kOffset = kInt8Offset;
+  static constexpr int kPair = 1, kParts = 1;
   static constexpr int64_t kGroupSteps = kGroupValues / 4;
   static constexpr int64_t Steps(int64_t depth) { return depth * kGroupSteps; }
 
@@ -163,7 +160,11 @@ struct Int8ByteProduct {
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int, const char* weights,
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    Clear<Isa, kRows, kVectors>(sums);
+    StartSums<Isa, kRows, kVectors>(sums, [&](int i) {
+      const auto& corrections = x[i * x_stride].corrections;
+      return Isa::SetInts(kInt8Offset / kInt4Offset *
+                          (corrections[0][0] + corrections[0][1] + corrections[1][0] + corrections[1][1]));
+    });
     for (int k = 0; k < kGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
       ahead.Fetch();
       typename Isa::Ints row[kVectors];
@@ -174,15 +175,22 @@ struct Int8ByteProduct {
   }
 };
 
-// 4-bit weights. Two products of bytes, at most 2 * 15 * 127, are added up as 16-bit numbers over 32 inputs, which
-// cannot overflow; where there is a dot product of four bytes, it does without.
+// A mask for every byte.
+alignas(64) constexpr unsigned char kLowHalves[64] = {15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+                                                      15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+                                                      15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+                                                      15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15};
+
+// 4-bit weights, multiplied as stored, with the offset. Where there is no dot product of four bytes, sums of 32
+// products are 16-bit numbers: the correction of the offset is in from the start, so the result is at most 32 * 8 * 127
+// in size and fits; what overflows on the way does so modulo 2^16.
 template <class Isa_>
 struct Int4Product {
   using Isa = Isa_;
   using Operand = Int8Operand<Isa>;
   using Weight = Int4Column;
-  static constexpr int kPair = 1, kParts = 2, kOffset = kInt4Offset;
-  static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 8; }
+  static constexpr int kPair = 1, kParts = 2;
+  static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 4; }
 
   template <int kRows, int kVectors>
   static void Multiply(const PanelTask<Int4Product>& task) {
@@ -192,64 +200,41 @@ struct Int4Product {
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    constexpr int kStepBytes = 4 * kVectors * Isa::kLanes;  // of 8 inputs
+    StartSums<Isa, kRows, kVectors>(sums, [&](int i) {
+      const auto& corrections = x[i * x_stride].corrections[part];
+      if constexpr (kDotsBytes<Isa>) return Isa::SetInts(corrections[0] + corrections[1]);
+      return Broadcast<Isa>(corrections);
+    });
     const int first = part * kInt4GroupValues;
-    if constexpr (kDotsBytes<Isa>) {
-      Clear<Isa, kRows, kVectors>(sums);
-      for (int k = 0; k < kInt4GroupValues; k += 8, weights += kStepBytes) {
-        AddStep<kRows, kVectors>(x, x_stride, first + k, weights, ahead, sums);
-      }
-    } else {
-      constexpr int kHalf = kInt4GroupValues / 2;
-      IntSums<Isa, kRows, kVectors> words, earlier;
-      SumHalf<kRows, kVectors>(x, x_stride, first, weights, ahead, words);
-      Widen<kRows, kVectors>(words, earlier);
-      SumHalf<kRows, kVectors>(x, x_stride, first + kHalf, weights + kStepBytes * kHalf / 8, ahead, words);
-      Widen<kRows, kVectors>(words, sums);
-#pragma GCC unroll 6
-      for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sums[i][j] += earlier[i][j];
-      }
-    }
-  }
-
- private:
-  // 16-bit sums over 32 inputs.
-  template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void SumHalf(const Int8Group* x, int64_t x_stride, int first, const char* weights,
-                                             Ahead& ahead, IntSums<Isa, kRows, kVectors>& words) {
-    Clear<Isa, kRows, kVectors>(words);
-    for (int k = first; k < first + kInt4GroupValues / 2; k += 8, weights += 4 * kVectors * Isa::kLanes) {
-      AddStep<kRows, kVectors>(x, x_stride, k, weights, ahead, words);
-    }
-  }
-
-  template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void Widen(const IntSums<Isa, kRows, kVectors>& words,
-                                           IntSums<Isa, kRows, kVectors>& sums) {
+    AddHalf<0, kRows, kVectors>(x, x_stride, first, weights, ahead, sums);
+    AddHalf<4, kRows, kVectors>(x, x_stride, first + kInt4GroupValues / 2, weights, ahead, sums);
+    if constexpr (kDotsBytes<Isa>) return;
     const typename Isa::Ints ones = Isa::SetInts(0x00010001);
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::MulWords(words[i][j], ones);
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::MulWords(sums[i][j], ones);
     }
   }
 
-  // Inputs k to k + 7.
-  template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void AddStep(const Int8Group* x, int64_t x_stride, int k, const char* weights,
+ private:
+  // 32 inputs, whose weights are the halves from bit kShift on.
+  template <int kShift, int kRows, int kVectors>
+  [[gnu::always_inline]] static void AddHalf(const Int8Group* x, int64_t x_stride, int first, const char* weights,
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    ahead.Fetch();
-    typename Isa::Ints row[kVectors];
+    const unsigned char* low_halves = kLowHalves;
+#pragma GCC unroll 1
+    for (int k = first; k < first + kInt4GroupValues / 2; k += 4, weights += 4 * kVectors * Isa::kLanes) {
+      ahead.Fetch();
+      // Makes the compiler load the mask every time: it has no register to keep it in.
+      asm("" : "+r"(low_halves));
+      typename Isa::Ints row[kVectors];
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes) & 0x0f0f0f0f;
-    AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
-    // Makes the compiler load the bytes again: it has no registers to keep them in.
-    asm("" : "+r"(weights));
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes) >> 4 & 0x0f0f0f0f;
-    AddBytes<Isa, kRows, kVectors>(x, x_stride, k + 4, row, sums);
+      for (int j = 0; j < kVectors; ++j) {
+        row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes) >> kShift & LoadInts<Isa>(low_halves);
+      }
+      AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
+    }
   }
 };
 

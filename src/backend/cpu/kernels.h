@@ -27,6 +27,9 @@ struct MatmulTask {
   int64_t outputs = 0;
   int64_t row_begin = 0, row_end = 0;
   int64_t column_begin = 0, column_end = 0;
+  // Reads the weights in the order in which they lie, each panel over its whole depth: for few rows, which wait for
+  // memory. Else a part of x stays near while it meets all panels. The sums are the same.
+  bool panel_by_panel = false;
   float* product = nullptr;  // scratch, ProductElements() floats
 };
 

@@ -267,27 +267,33 @@ void Multiply(const MatmulTask& task, Finish finish) {
   const PanelLayout layout(Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth);
   const auto* x = static_cast<const Element*>(task.x) + task.row_begin * task.x_stride;
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
-  const int64_t depth_block = DepthBlock(task.depth, sizeof(Element));
+  const int64_t rows = task.row_end - task.row_begin, depth_block = DepthBlock(task.depth, sizeof(Element));
   const int64_t c_stride = RoundUp(task.column_end - task.column_begin, kPanelColumns);
-  for (int64_t k = 0; k < task.depth; k += depth_block) {
-    const int64_t depth = Smaller(depth_block, task.depth - k);
-    const bool last = k + depth == task.depth;
+  // One panel, and of x * panel the sums over one block of the depth.
+  const auto multiply = [&](int64_t column, int64_t k) {
+    const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
+    const auto* panel = weights + layout.offset(column) + k * width;
+    // What comes after this one. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
+    const auto* next = panel + (task.panel_by_panel ? depth * width : layout.offset(kPanelColumns));
+    MultiplyPanel<Product>({.x = x + k,
+                            .x_stride = task.x_stride,
+                            .panel = panel,
+                            .depth = depth,
+                            .c = task.product + column - task.column_begin,
+                            .c_stride = c_stride,
+                            .resume = k > 0},
+                           rows, width, next, [&](int64_t row, int64_t tile_rows, const float* c) {
+                             if (k + depth < task.depth) return;
+                             finish(FinishedTile{task.row_begin + row, tile_rows, column, width, c, c_stride});
+                           });
+  };
+  if (task.panel_by_panel) {
     for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
-      const int64_t width = layout.width(column);
-      const auto* panel = weights + layout.offset(column) + k * width;
-      // The next panel of the task. (After its last one, memory that may not be needed; a hint cannot fault.)
-      const auto* next = panel + layout.offset(kPanelColumns);
-      MultiplyPanel<Product>({.x = x + k,
-                              .x_stride = task.x_stride,
-                              .panel = panel,
-                              .depth = depth,
-                              .c = task.product + column - task.column_begin,
-                              .c_stride = c_stride,
-                              .resume = k > 0},
-                             task.row_end - task.row_begin, width, next,
-                             [&](int64_t row, int64_t rows, const float* c) {
-                               if (last) finish(FinishedTile{task.row_begin + row, rows, column, width, c, c_stride});
-                             });
+      for (int64_t k = 0; k < task.depth; k += depth_block) multiply(column, k);
+    }
+  } else {
+    for (int64_t k = 0; k < task.depth; k += depth_block) {
+      for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) multiply(column, k);
     }
   }
 }

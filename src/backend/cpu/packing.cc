@@ -133,11 +133,11 @@ void PackInt4Column(std::span<const float> weights, const ColumnPlace& place) {
   float scale = 0;
   QuantiseInt4(weights, scale, integers);
   place.PutScale(scale);
-  for (int64_t k = 0; k < kInt4GroupValues; ++k) {
-    if (k % 8 >= 4) continue;
+  constexpr int64_t kHalf = kInt4GroupValues / 2;
+  for (int64_t k = 0; k < kHalf; ++k) {
     const int low = integers[static_cast<size_t>(k)] + kInt4Offset;
-    const int high = integers[static_cast<size_t>(k + 4)] + kInt4Offset;
-    place.At(k / 8, 4, k % 8) = static_cast<std::byte>(low | high << 4);
+    const int high = integers[static_cast<size_t>(k + kHalf)] + kInt4Offset;
+    place.At(k / 4, 4, k % 4) = static_cast<std::byte>(low | high << 4);
   }
 }
 

@@ -11,11 +11,12 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kDuration = std::chrono::milliseconds(200);
 
 // Most work a second that the members of a team reach together. Short runs, and the best of them: a neighbour on the
-// machine slows most long ones. work() returns the amount it did.
-double BestRate(ThreadTeam& team, FunctionRef<double(int64_t task)> work) {
+// machine slows most long ones. prepare() comes before each; work() returns the amount it did.
+double BestRate(ThreadTeam& team, FunctionRef<void()> prepare, FunctionRef<double(int64_t task)> work) {
   double best = 0;
   std::vector<double> amounts(static_cast<size_t>(team.size()));
   for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
+    prepare();
     const auto start = Clock::now();
     team.Run(team.size(), [&](int64_t task, int) { amounts[static_cast<size_t>(task)] = work(task); });
     const std::chrono::duration<double> seconds = Clock::now() - start;
@@ -59,20 +60,25 @@ double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
   constexpr int64_t kRounds = 400'000;  // about a millisecond
   const auto spin = SpinOf(cpu::KernelsFor(isa), precision);
   ThreadTeam team(threads);
-  return BestRate(team, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
+  return BestRate(
+      team, [] {}, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
 }
 
 double MeasureReadRate(int threads) {
-  constexpr size_t kBytes = size_t{192} << 20;
+  // Read part by part, around and around: what a cache kept of a part is gone when its turn comes again.
+  constexpr size_t kParts = 16;
+  constexpr size_t kPart = (size_t{12} << 20) / sizeof(uint64_t);
   ThreadTeam team(threads);
-  const std::vector<uint64_t> memory(kBytes / sizeof(uint64_t), 1);
-  const size_t share = memory.size() / static_cast<size_t>(team.size()) / 8 * 8;
-  return BestRate(team, [&](int64_t task) {
-    const auto part = std::span(memory).subspan(static_cast<size_t>(task) * share, share);
-    const uint64_t sum = SumOf(part);
-    SIGHTLINE_CHECK(sum == part.size());
-    return static_cast<double>(part.size_bytes());
-  });
+  const std::vector<uint64_t> memory(kParts * kPart, 1);
+  const size_t share = kPart / static_cast<size_t>(team.size()) / 8 * 8;
+  size_t part = 0;
+  return BestRate(
+      team, [&] { part = (part + 1) % kParts; },
+      [&](int64_t task) {
+        const auto numbers = std::span(memory).subspan(part * kPart + static_cast<size_t>(task) * share, share);
+        SIGHTLINE_CHECK(SumOf(numbers) == numbers.size());
+        return static_cast<double>(numbers.size_bytes());
+      });
 }
 
 }  // namespace sightline

@@ -62,8 +62,9 @@ void QuantiseGroup(const float* x, Int8Group& to) {
       __builtin_memcpy(to.words + i, &words, sizeof words);
       sum += integers;
     }
-    to.half_sums[half] = 0;
-    for (int i = 0; i < Isa::kLanes; ++i) to.half_sums[half] += sum[i];
+    int32_t sums[2] = {0, 0};
+    for (int i = 0; i < Isa::kLanes; ++i) sums[i % 4 / 2] += sum[i];
+    for (int i = 0; i < 2; ++i) to.corrections[half][i] = static_cast<int16_t>(-kInt4Offset * sums[i]);
   }
 }
 

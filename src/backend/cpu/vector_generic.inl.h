@@ -29,10 +29,11 @@ struct Generic {
     const auto u = (Words)unsigned_bytes, s = (Words)signed_bytes;
     return (Ints)((u & 0xff) * (s << 8 >> 8) + (u >> 8 & 0xff) * (s >> 8));
   }
-  static Ints AddWords(Ints a, Ints b) { return (Ints)((Words)a + (Words)b); }
+  static Ints AddWords(Ints a, Ints b) { return (Ints)((UnsignedWords)a + (UnsignedWords)b); }
 
  private:
   typedef int16_t Words __attribute__((vector_size(16)));
+  typedef uint16_t UnsignedWords __attribute__((vector_size(16)));
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 //   MulWords   per lane: sum of the two products of 16-bit numbers
 //   MulBytes   per half lane: sum of the two products of unsigned and signed bytes, as 16-bit number (saturating, on
 //              numbers where it does not come to that)
-//   AddWords   sums of 16-bit numbers
+//   AddWords   sums of 16-bit numbers, modulo 2^16
 //   DotBytes   a third argument plus, per lane, the four products of unsigned and signed bytes; where there is such an
 //              instruction
 #pragma once
