@@ -22,7 +22,7 @@ const Tokenizer& Shipped() {
 
 // Networks by size and seed, loaded once.
 LocateAnything& Network(const GenerationGolden& golden) {
-  static const std::unique_ptr<Backend> backend = MakeCpuBackend({});
+  static const std::unique_ptr<Backend> backend = MakeCpuBackend({.isa = *DetectIsa()});
   static std::map<std::pair<std::string, uint64_t>, std::unique_ptr<LocateAnything>> networks;
   auto& network = networks[{golden.size, golden.seed}];
   if (network == nullptr) network = LoadSynthetic(*backend, golden.size, golden.seed, kFloat32);
