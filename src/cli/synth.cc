@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "cli/engine_options.h"
 #include "cli/terminal.h"
 #include "cli/tokenizer_files.h"
 #include "cli/verb.h"
@@ -21,8 +22,8 @@ struct Model {
   std::vector<std::string_view> sizes;
   std::vector<std::string_view> foreign;  // options of other models
 };
-const Model kModels[] = {{"gaze-lle", {"tiny", "vitb14", "vitl14"}, {"--tokenizer"}},
-                         {"locate-anything", {"tiny", "full", "puppet"}, {"--no-inout", "--rules"}}};
+const Model kModels[] = {{kGazeLle, {"tiny", "vitb14", "vitl14"}, {"--tokenizer"}},
+                         {kLocateAnything, {"tiny", "full", "puppet"}, {"--no-inout", "--rules"}}};
 
 class SynthVerb : public Verb {
  public:
@@ -49,7 +50,7 @@ class SynthVerb : public Verb {
 };
 
 void SynthVerb::Declare(OptionSet& options) {
-  options.Argument("MODEL", model_, "gaze-lle|locate-anything", "whose weights to make: gaze-lle, locate-anything");
+  DeclareModel(options, model_, "whose weights to make");
   options.Choice("--size", kSizes, "of the network (default tiny)", [this](size_t index) { size_ = kSizes[index]; });
   options.Whole("--seed", seed_, 0, std::numeric_limits<int64_t>::max(), "another seed, other numbers (default 1)");
   options.Folder("--out", folder_, "folder for the files; made where it is missing");
@@ -62,7 +63,7 @@ void SynthVerb::Declare(OptionSet& options) {
 }
 
 Status SynthVerb::Check() {
-  if (model_.empty()) return Fail(Code::kUsage, "no model is given, expected gaze-lle or locate-anything");
+  SIGHTLINE_RETURN_IF_ERROR(CheckModelGiven(model_));
   if (folder_.empty()) return Fail(Code::kUsage, "--out is missing, expected a folder for the files");
   const auto* const model = std::ranges::find(kModels, model_, &Model::name);
   if (model == std::end(kModels)) return {};  // Run says so
@@ -78,9 +79,8 @@ Status SynthVerb::Check() {
 }
 
 Result<int> SynthVerb::Run() {
-  if (model_ == kModels[0].name) return RunGaze();
-  if (model_ == kModels[1].name) return RunLocate();
-  return Fail(Code::kNotFound, fmt::format("model '{}' is not known: there is gaze-lle, locate-anything", model_));
+  SIGHTLINE_RETURN_IF_ERROR(CheckModelKnown(model_));
+  return model_ == kGazeLle ? RunGaze() : RunLocate();
 }
 
 void SynthVerb::Report(std::span<const std::pair<std::string, std::string>> paths) const {

@@ -41,7 +41,7 @@ class Bash(ProgramTest):
         self.assertEqual(self.complete("gaze", "--profile", "="), ["upstream", "port"])
         self.assertEqual(self.complete("synth", "gaze-lle", "--size", "v"), ["vitb14", "vitl14"])
         self.assertEqual(self.complete("completion", ""), ["bash", "zsh", "fish"])
-        self.assertEqual(self.complete("serve", ""), ["gaze-lle"])
+        self.assertEqual(self.complete("serve", ""), ["gaze-lle", "locate-anything"])
         self.assertIn("exit-codes", self.complete("help", ""))
 
     def test_files_and_folders(self):

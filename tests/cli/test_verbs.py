@@ -70,7 +70,7 @@ class Synth(ProgramTest):
         self.assertRegex(text, r"  -\n\Z")
 
     def test_refusals(self):
-        self.assert_fails(3, "model 'vit' is not known: there is gaze-lle", "synth", "vit", "--out", "x")
+        self.assert_fails(3, "model 'vit' is not known: there are gaze-lle and locate-anything", "synth", "vit", "--out", "x")
         self.assert_fails(2, "--out is missing", "synth", "gaze-lle")
         self.assert_fails(2, "--seed is '-1'", "synth", "gaze-lle", "--seed", "-1", "--out", "x")
         self.assert_fails(3, "", "synth", "gaze-lle", "--rules", "no.json", "--out", "x")
@@ -127,7 +127,7 @@ class Verify(ProgramTest):
 
 class Serve(ProgramTest):
     def test_refusals(self):
-        self.assert_fails(3, "model 'vit' is not known: there is gaze-lle", "serve", "vit")
+        self.assert_fails(3, "model 'vit' is not known: there are gaze-lle and locate-anything", "serve", "vit")
         self.assert_fails(2, "no model is given", "serve")
         self.assert_fails(2, "--port is '70000'", "serve", "gaze-lle", "--port", "70000")
         self.assert_fails(2, "--deadline-s is 'nan'", "serve", "gaze-lle", "--deadline-s", "nan")
