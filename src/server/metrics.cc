@@ -69,6 +69,9 @@ struct Metrics::State {
   Counter& hits = MakeCounter("sightline_scene_cache_hits_total", "Pictures whose features were known.");
   Counter& misses = MakeCounter("sightline_scene_cache_misses_total", "Pictures whose features were not known.");
 
+  Counter& prefix_hits = MakeCounter("sightline_prefix_cache_hits_total", "Prompts whose beginning was known.");
+  Counter& prefix_misses = MakeCounter("sightline_prefix_cache_misses_total", "Prompts whose beginning was not known.");
+
   void ObserveStage(const std::string& stage, double ms) {
     stages.Add({{"stage", stage}}, kSeconds).Observe(ms / 1000);
   }
@@ -116,6 +119,8 @@ std::string Metrics::Text(const Snapshot& now) {
   BringUpTo(state_->timed_out, now.http.timed_out);
   BringUpTo(state_->hits, now.load.scene_cache_hits);
   BringUpTo(state_->misses, now.load.scene_cache_misses);
+  BringUpTo(state_->prefix_hits, now.load.prefix_cache_hits);
+  BringUpTo(state_->prefix_misses, now.load.prefix_cache_misses);
   return prometheus::TextSerializer().Serialize(state_->registry.Collect());
 }
 

@@ -49,6 +49,16 @@ def write(rows, orientation=None):
     return SIGNATURE + chunk(b"IHDR", header) + exif + chunk(b"IDAT", zlib.compress(raw, 1)) + chunk(b"IEND", b"")
 
 
+def grey(width, height):
+    """One grey picture of any size, quickly."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    packer = zlib.compressobj(1)
+    packed = b"".join(packer.compress(b"\0" + b"\x80" * width) for _ in range(height)) + packer.flush()
+    return (SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) + chunk(b"IDAT", packed) +
+            chunk(b"IEND", b""))
+
+
 def stored_as(rows, orientation):
     """The rows a camera would have stored so that `orientation` (EXIF 2.3, tag 0x112) turns them into `rows`."""
     flip, turn, swap = (lambda r: [row[::-1] for row in r]), (lambda r: r[::-1]), (lambda r: list(map(list, zip(*r))))
