@@ -19,15 +19,20 @@ class TextIndex {
   std::optional<TokenId> Find(std::string_view text) const;
 
  private:
-  struct Slot {
+  struct Entry {
     std::string_view text;
-    TokenId id = -1;  // free
+    TokenId id;
+  };
+  // Small, so that the table stays in the processor's cache.
+  struct Slot {
     uint32_t hash = 0;
+    int32_t entry = -1;  // free
   };
   // The slot of `text`, or the free one where it belongs.
   size_t Place(std::string_view text, uint32_t hash) const;
 
-  std::vector<Slot> slots_;  // a power of two, at most half full
+  std::vector<Slot> slots_;  // a power of two, at most two thirds full
+  std::vector<Entry> entries_;
 };
 
 }  // namespace sightline

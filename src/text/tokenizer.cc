@@ -9,7 +9,6 @@
 #include "text/normalize.h"
 #include "text/pretokenizer.h"
 #include "text/text.h"
-#include "text/text_index.h"
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
 
@@ -68,12 +67,12 @@ namespace {
 // Puts a tokenizer together from its tables.
 class Builder {
  public:
-  Builder(const std::vector<NamedToken>& vocabulary, const std::vector<NamedToken>& added, std::string source)
+  Builder(const TokenTable& vocabulary, const TokenTable& added, std::string source)
       : vocabulary_(vocabulary), added_(added), source_(std::move(source)) {}
 
   // The bytes of each id. Ids must be those from 0 on, each once.
   Result<std::vector<std::string>> Tokens() const {
-    const size_t size = vocabulary_.size() + added_.size();
+    const size_t size = vocabulary_.tokens.size() + added_.tokens.size();
     std::vector<std::string> tokens(size);
     const auto place = [&](const NamedToken& token, std::string bytes) -> Status {
       if (static_cast<size_t>(token.id) >= size) {
@@ -89,7 +88,7 @@ class Builder {
       slot = std::move(bytes);
       return {};
     };
-    for (const NamedToken& token : vocabulary_) {
+    for (const NamedToken& token : vocabulary_.tokens) {
       std::optional<std::string> bytes = BytesOfAlphabet(token.text);
       if (!bytes) {
         return CorruptTokenizer(
@@ -98,13 +97,12 @@ class Builder {
       }
       SIGHTLINE_RETURN_IF_ERROR(place(token, std::move(*bytes)));
     }
-    for (const NamedToken& token : added_) SIGHTLINE_RETURN_IF_ERROR(place(token, token.text));
+    for (const NamedToken& token : added_.tokens) SIGHTLINE_RETURN_IF_ERROR(place(token, token.text));
     return tokens;
   }
 
   Result<BytePairs> Pairs(std::string_view merges_txt) const {
-    TextIndex ids(vocabulary_.size());
-    for (const NamedToken& token : vocabulary_) ids.Add(token.text, token.id);
+    const TextIndex& ids = vocabulary_.ids;
     SIGHTLINE_ASSIGN_OR_RETURN(const auto merges, ReadMerges(merges_txt, source_ + "/merges.txt"));
     BytePairs pairs(merges.size());
     SIGHTLINE_RETURN_IF_ERROR(SetBytes(&pairs));
@@ -130,7 +128,7 @@ class Builder {
   // Without a token for every byte some text could not be encoded.
   Status SetBytes(BytePairs* pairs) const {
     std::array<bool, 256> known = {};
-    for (const NamedToken& token : vocabulary_) {
+    for (const NamedToken& token : vocabulary_.tokens) {
       const std::optional<std::string> bytes = token.text.size() <= 2 ? BytesOfAlphabet(token.text) : std::nullopt;
       if (!bytes || bytes->size() != 1) continue;
       const auto byte = static_cast<uint8_t>(bytes->front());
@@ -142,8 +140,8 @@ class Builder {
     return CorruptTokenizer(source_, fmt::format("vocab.json has no token for the byte {}", missing - known.begin()));
   }
 
-  const std::vector<NamedToken>& vocabulary_;
-  const std::vector<NamedToken>& added_;
+  const TokenTable& vocabulary_;
+  const TokenTable& added_;
   std::string source_;
 };
 
@@ -160,7 +158,7 @@ Result<Tokenizer> Tokenizer::Open(const std::filesystem::path& folder) {
   if (std::filesystem::exists(other, ignored)) {
     SIGHTLINE_ASSIGN_OR_RETURN(const auto json, ReadFile(other, kMaxTokenizerFile));
     SIGHTLINE_ASSIGN_OR_RETURN(const auto table, ReadTokenTable(AsText(added), "added_tokens.json"));
-    SIGHTLINE_RETURN_IF_ERROR(CheckTokenizerJson(AsText(json), table, other.string()));
+    SIGHTLINE_RETURN_IF_ERROR(CheckTokenizerJson(AsText(json), table.tokens, other.string()));
   }
   return tokenizer;
 }
@@ -173,7 +171,7 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view vocab_json, std::string_view
   auto state = std::make_shared<State>();
   SIGHTLINE_ASSIGN_OR_RETURN(state->tokens, builder.Tokens());
   SIGHTLINE_ASSIGN_OR_RETURN(state->pairs, builder.Pairs(merges_txt));
-  for (const NamedToken& token : added) {
+  for (const NamedToken& token : added.tokens) {
     const std::string& text = state->tokens[static_cast<size_t>(token.id)];
     state->added.emplace(text, token.id);
     state->added_lengths.push_back(text.size());

@@ -5,8 +5,6 @@
 
 #include <unordered_map>
 
-#include "text/text_index.h"
-
 namespace sightline {
 namespace {
 
@@ -36,12 +34,13 @@ std::string Shown(std::string_view text) {
   return text.size() > kMaxShown ? shown + "..." : shown;
 }
 
-Result<std::vector<NamedToken>> ReadTokenTable(std::string_view json, const std::string& source) {
+Result<TokenTable> ReadTokenTable(std::string_view json, const std::string& source) {
   dom::parser parser(kMaxTokenizerFile);
   SIGHTLINE_ASSIGN_OR_RETURN(const dom::object object, ParseObject(json, source, &parser));
-  std::vector<NamedToken> tokens;
-  tokens.reserve(object.size());
-  TextIndex texts(object.size());
+  if (object.size() > kMaxTokens) return CorruptTokenizer(source, fmt::format("has more than {} tokens", kMaxTokens));
+  TokenTable table;
+  table.tokens.reserve(object.size());  // the index points into them
+  table.ids = TextIndex(object.size());
   std::vector<bool> ids(kMaxTokens);
   for (const auto& [text, value] : object) {
     int64_t id = 0;
@@ -53,13 +52,14 @@ Result<std::vector<NamedToken>> ReadTokenTable(std::string_view json, const std:
       return CorruptTokenizer(source,
                               fmt::format("token {} has {} bytes, expected 1 to {}", id, text.size(), kMaxTokenBytes));
     }
-    if (!texts.Add(text, static_cast<TokenId>(id)))
-      return CorruptTokenizer(source, fmt::format("has '{}' twice", Shown(text)));
     if (ids[static_cast<size_t>(id)]) return CorruptTokenizer(source, fmt::format("has the id {} twice", id));
     ids[static_cast<size_t>(id)] = true;
-    tokens.push_back({std::string(text), static_cast<TokenId>(id)});
+    const NamedToken& token = table.tokens.emplace_back(std::string(text), static_cast<TokenId>(id));
+    if (!table.ids.Add(token.text, token.id)) {
+      return CorruptTokenizer(source, fmt::format("has '{}' twice", Shown(text)));
+    }
   }
-  return tokens;
+  return table;
 }
 
 Result<std::vector<std::pair<std::string_view, std::string_view>>> ReadMerges(std::string_view text,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "text/text_index.h"
 
 namespace sightline {
 
@@ -16,12 +17,19 @@ inline constexpr size_t kMaxTokens = 1 << 20;
 inline constexpr size_t kMaxTokenBytes = 1024;
 
 struct NamedToken {
+  NamedToken(std::string t, TokenId i) : text(std::move(t)), id(i) {}
   std::string text;
-  TokenId id = 0;
+  TokenId id;
 };
 
-// vocab.json and added_tokens.json: an object of texts and ids. No text and no id stands there twice.
-Result<std::vector<NamedToken>> ReadTokenTable(std::string_view json, const std::string& source);
+// An object of texts and ids, in its order. No text and no id stands there twice.
+struct TokenTable {
+  std::vector<NamedToken> tokens;
+  TextIndex ids{0};  // of their texts; lives as long as they do
+};
+
+// vocab.json and added_tokens.json.
+Result<TokenTable> ReadTokenTable(std::string_view json, const std::string& source);
 
 // merges.txt: one merge a line, "left right", lowest rank first. Views into `text`.
 Result<std::vector<std::pair<std::string_view, std::string_view>>> ReadMerges(std::string_view text,
