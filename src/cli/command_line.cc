@@ -184,7 +184,8 @@ tl::unexpected<Error> CommandLine::Refuse(const std::string& sentence, std::stri
 
 Status CommandLine::CheckNothingLeft() const {
   const CLI::App* chosen = state_->Chosen();
-  const std::vector<std::string> left = chosen == nullptr ? state_->app.remaining() : chosen->remaining();
+  std::vector<std::string> left = chosen == nullptr ? state_->app.remaining() : chosen->remaining();
+  std::erase(left, "--");  // CLI11 has heeded it
   const std::string verbs = fmt::format("{}", fmt::join(state_->names, ", "));
   if (chosen == nullptr && left.empty()) return Refuse(fmt::format("no verb is given, expected one of {}", verbs));
   if (left.empty()) return {};

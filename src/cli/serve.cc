@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cli/engine_options.h"
+#include "cli/language_model_folder.h"
 #include "cli/verb.h"
 #include "server/server.h"
 
@@ -141,6 +142,13 @@ int ServeVerb::ServeLocate() {
   if (precision_) locate_.engine.precision = LocatePrecisionOf(*precision_);
   locate_.engine.threads = threads_;
   locate_.engine.max_queue = max_queue_;
+  locate_.extract_language_model = [](const std::filesystem::path& from, const std::filesystem::path& folder,
+                                      bool again) -> Status {
+    const auto written = WriteLanguageModelFolder(from, folder, again);
+    if (!written) return tl::make_unexpected(written.error());
+    for (const std::string& warning : written->warnings) LogWarning(warning);
+    return {};
+  };
   return ServeLocateAnything(locate_);
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -57,6 +58,12 @@ class ProgramTest(unittest.TestCase):
 def without_times(document):
     """What must be equal when the same is asked twice."""
     return {key: value for key, value in document.items() if key not in ("timing_ms", "request_id")}
+
+
+def png_size(data):
+    """Width and height from a PNG's header."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", data[16:24])
 
 
 def boxes_of(picture):

@@ -8,17 +8,11 @@ import subprocess
 import time
 import zipfile
 
-from sightline_program import BINARY, PICTURES, ProgramTest, TOY, boxes_of, without_times
+from sightline_program import BINARY, PICTURES, ProgramTest, TOY, boxes_of, png_size, without_times
 
 SAMPLE = TOY / "sample_00.png"
 TOY_OPTIONS = ["--toy", "--precision", "f32"]
 A_BOX = ["--box", "40,40,120,120"]
-
-
-def png_size(data):
-    """Width and height from a PNG's header."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    return struct.unpack(">II", data[16:24])
 
 
 def npy_header(data):

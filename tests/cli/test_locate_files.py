@@ -127,5 +127,5 @@ class ExtractLlm(ProgramTest):
     def test_refusals(self):
         self.assert_fails(2, "--weights is missing", "extract-llm", "--out", "x")
         self.assert_fails(2, "--out is missing", "extract-llm", "--weights", "tiny")
-        self.assert_fails(2, "--out is the folder of --weights", "extract-llm", "--weights", "tiny", "--out", "tiny")
+        self.assert_fails(2, "tiny is the model's own folder", "extract-llm", "--weights", "tiny", "--out", "tiny")
         self.assert_fails(3, "no-such", "extract-llm", "--weights", "no-such", "--out", "x")

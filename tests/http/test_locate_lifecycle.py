@@ -1,7 +1,9 @@
 """The LocateAnything server: starting, clients at once, clients that leave, stopping, the smoke test."""
 import concurrent.futures
+import pathlib
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -69,6 +71,20 @@ class StartTest(unittest.TestCase):
             self.assertEqual(answer["grid_hw"], [8, 10])
             self.assertEqual(answer["num_generated_tokens"], 3)
             self.assertEqual(server.predict(question(max_new_tokens=6)).status, 400)
+
+    def test_language_model_is_extracted_where_asked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = pathlib.Path(folder) / "llm"
+            with LocateServer(environment={"LA_LLM_DIR": str(target)}) as server:
+                log = server.log()
+            self.assertLess(log.index("Loading weights: resolving"), log.index("Loading weights: extracting"))
+            self.assertLess(log.index("Loading weights: extracting"), log.index("Loading weights: Qwen2.5-3B LLM"))
+            self.assertTrue((target / "model.safetensors").exists())
+            written = (target / "model.safetensors").stat().st_mtime_ns
+            with LocateServer(environment={"LA_LLM_DIR": str(target)}):
+                self.assertEqual((target / "model.safetensors").stat().st_mtime_ns, written)
+            with LocateServer(environment={"LA_LLM_DIR": str(target), "LA_FORCE_EXTRACT": "1"}):
+                self.assertNotEqual((target / "model.safetensors").stat().st_mtime_ns, written)
 
     def test_weights_come_from_the_variable_too(self):
         done = subprocess.run([BINARY, "serve", "locate-anything", "--port", "0"], check=False, capture_output=True,
