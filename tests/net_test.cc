@@ -485,6 +485,18 @@ TEST_F(NetTest, StopLetsRequestsFinish) {
   EXPECT_LT(Milliseconds(start), 5000);
 }
 
+// A client that never sends the rest of its body held up the stop for the whole grace.
+TEST_F(NetTest, StopRefusesRequestsWhoseBodyIsStillComing) {
+  Start();
+  Client slow(port());
+  slow.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc");
+  std::this_thread::sleep_for(milliseconds(100));  // until the head has been read
+  const auto start = Clock::now();
+  server_->Stop(milliseconds(10'000));
+  EXPECT_LT(Milliseconds(start), 5000);
+  EXPECT_EQ(slow.Read().status, 503);
+}
+
 TEST_F(NetTest, StopEndsWhenTheGraceIsOver) {
   Start();
   Client client(port());

@@ -272,7 +272,7 @@ TEST_F(Packed, AKilledWriterLeavesTheOldFileOrNone) {
       });
       EXPECT_EQ(PackedFile::Open(path_, "new").error().code, Code::kNotFound);
       EXPECT_EQ(PackedFile::Open(path_, "old").has_value(), with_old);
-      EXPECT_EQ(CountFiles(), with_old ? 2u : 1u);
+      EXPECT_LE(CountFiles(), with_old ? 2u : 1u) << "a temporary file where there are no nameless ones";
       ASSERT_TRUE(OpenOrWritePackedFile(path_, "new", Entries()));
       EXPECT_EQ(CountFiles(), 1u);
     }

@@ -134,7 +134,11 @@ void HttpConnection::Close() {
 }
 
 void HttpConnection::CloseIfIdle() {
-  if (!busy_) Close();
+  if (!busy_) return Close();
+  if (!reading_body_) return;
+  refusing_body_ = true;
+  error_code ignored;
+  socket_.cancel(ignored);
 }
 
 void HttpConnection::SendAndForget(tcp::socket socket, HttpResponse response) {
@@ -304,12 +308,15 @@ asio::awaitable<Status> HttpConnection::ReadBody(Exchange& exchange) {
   Share share(service_.buffered_bytes);
   error_code error;
   parser.eager(true);
-  while (!error && !parser.is_done()) {
+  reading_body_ = true;
+  while (!error && !parser.is_done() && !refusing_body_) {
     std::tie(error, std::ignore) = co_await http::async_read_some(socket_, buffer_, parser, kAsTuple);
     if (share.GrowTo(parser.get().body().size()) > service_.options.max_buffered_bytes) {
       co_return Fail(Code::kBusy, "the server is receiving too many large requests at once");
     }
   }
+  reading_body_ = false;
+  if (refusing_body_ && !closing_) co_return Fail(Code::kDraining, "the server is shutting down");
   if (timed_out_ && !closing_) {
     ++service_.counters.timed_out;
     co_return Fail(Code::kRequestTimeout, "the request body was not complete in time");

@@ -40,7 +40,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Ends when the connection does.
   boost::asio::awaitable<void> Serve();
   void Close();
-  // Ends a connection without a request in progress.
+  // Ends a connection without a request in progress; refuses a request whose body is still coming.
   void CloseIfIdle();
 
   boost::asio::any_io_executor executor() { return socket_.get_executor(); }
@@ -87,6 +87,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::beast::flat_buffer buffer_;
   std::string address_, peer_;
   bool busy_ = false;  // a request is in progress: its head is complete, its answer not yet written
+  bool reading_body_ = false;
+  bool refusing_body_ = false;  // the server stops
   bool timed_out_ = false;
   bool closing_ = false;
 };

@@ -163,24 +163,29 @@ void Service::StartPredict(std::shared_ptr<HttpRequest> request, HttpReply reply
   call->request = std::move(request);
   call->reply = std::move(reply);
   call->ticket = std::move(*ticket);
-  Post(call, [this, call] {
-    call->started = Clock::now();
-    if (call->request->stop.stop_requested()) return Refuse(*call, Error{Code::kCancelled, "the client left", {}});
-    Predict(call);
-  });
+  Post(
+      call,
+      [this, call] {
+        call->started = Clock::now();
+        if (call->request->stop.stop_requested()) return Refuse(*call, Error{Code::kCancelled, "the client left", {}});
+        Predict(call);
+      },
+      WorkerPool::Turn::kInOrder);
 }
 
 // Memory can run out while a picture is read or an answer written; that ends one request and not the server.
-void Service::Post(std::shared_ptr<Call> call, std::function<void()> work) {
-  workers_.Post([this, call = std::move(call), work = std::move(work)] {
-    try {
-      work();
-    } catch (const std::bad_alloc&) {
-      Refuse(*call, Error{Code::kOutOfMemory, "there is no memory for this request", {}});
-    } catch (const std::exception&) {
-      Refuse(*call, Error{Code::kInternal, "the request could not be answered", {}});
-    }
-  });
+void Service::Post(std::shared_ptr<Call> call, std::function<void()> work, WorkerPool::Turn turn) {
+  workers_.Post(
+      [this, call = std::move(call), work = std::move(work)] {
+        try {
+          work();
+        } catch (const std::bad_alloc&) {
+          Refuse(*call, Error{Code::kOutOfMemory, "there is no memory for this request", {}});
+        } catch (const std::exception&) {
+          Refuse(*call, Error{Code::kInternal, "the request could not be answered", {}});
+        }
+      },
+      turn);
 }
 
 void Service::Refuse(Call& call, const Error& error) const {

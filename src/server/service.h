@@ -73,11 +73,14 @@ class Service {
     const double read_ms = FinishReading(*call);
     engine.Run(std::move(call->ticket), std::move(question), [this, call, write, read_ms](Result<Answer> answer) {
       auto shared = std::make_shared<Result<Answer>>(std::move(answer));
-      Post(call, [this, call, write, read_ms, shared] {
-        if (!*shared) return Refuse(*call, shared->error());
-        const auto start = std::chrono::steady_clock::now();
-        Reply(*call, write(std::move(**shared)), read_ms, start);
-      });
+      Post(
+          call,
+          [this, call, write, read_ms, shared] {
+            if (!*shared) return Refuse(*call, shared->error());
+            const auto start = std::chrono::steady_clock::now();
+            Reply(*call, write(std::move(**shared)), read_ms, start);
+          },
+          WorkerPool::Turn::kFirst);
     });
   }
 
@@ -90,7 +93,7 @@ class Service {
   std::string MetricsText() const;
 
   void StartPredict(std::shared_ptr<HttpRequest> request, HttpReply reply);
-  void Post(std::shared_ptr<Call> call, std::function<void()> work);
+  void Post(std::shared_ptr<Call> call, std::function<void()> work, WorkerPool::Turn turn);
   static double FinishReading(Call& call);
   void Reply(const Call& call, Answered answered, double read_ms, std::chrono::steady_clock::time_point writing);
   HttpResponse FormatError(const Error& error, const HttpRequest& request) const;
