@@ -12,7 +12,7 @@ namespace {
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
 constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
 // Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
-constexpr int64_t kTaskColumns = 128;
+constexpr int64_t kTaskColumns = 256;
 // Enough tasks that members who finish early find more.
 constexpr int64_t kTasksPerThread = 12;
 

@@ -39,6 +39,19 @@ template <class Isa, int kRows, int kVectors, class Start>
   }
 }
 
+// Keeps g++ from splitting sums of a loop into one variable for the loop and one for what follows, in memory. (Vectors
+// of 64 bytes are in no need of it, and no registers where they are emulated.)
+template <class Isa, int kRows, int kVectors>
+[[gnu::always_inline]] inline void KeepInRegisters(IntSums<Isa, kRows, kVectors>& sums) {
+  if constexpr (sizeof(typename Isa::Ints) <= 32) {
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) asm("" : "+x"(sums[i][j]));
+    }
+  }
+}
+
 template <class Isa>
 inline constexpr bool kDotsBytes = requires(typename Isa::Ints v) {
   Isa::DotBytes(v, v, v);
@@ -171,6 +184,7 @@ struct Int8ByteProduct {
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes);
       AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
+      KeepInRegisters<Isa, kRows, kVectors>(sums);
     }
   }
 };
@@ -234,6 +248,7 @@ struct Int4Product {
         row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes) >> kShift & LoadInts<Isa>(low_halves);
       }
       AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
+      KeepInRegisters<Isa, kRows, kVectors>(sums);
     }
   }
 };

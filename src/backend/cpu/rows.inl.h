@@ -29,8 +29,6 @@ float LargestSize(const float* x) {
     const Ints bits = (Ints)Load<Isa>(x + i) & 0x7fffffff;
     largest = largest > bits ? largest : bits;
   }
-  float lanes[Isa::kLanes];
-  __builtin_memcpy(lanes, &largest, sizeof lanes);
   int32_t most = 0;
   for (int i = 0; i < Isa::kLanes; ++i) {
     if (largest[i] > most) most = largest[i];
@@ -56,10 +54,7 @@ void QuantiseGroup(const float* x, Int8Group& to) {
       // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
       const Vec rounded = Load<Isa>(x + i) * inverse + Isa::Set(12582912.0f);
       const Ints integers = (Ints)((typename Isa::Bits)rounded << 24) >> 24;
-      const auto bytes = __builtin_convertvector(integers, BytesOf<Isa>);
-      const auto words = __builtin_convertvector(integers, WordsOf<Isa>);
-      __builtin_memcpy(to.bytes + i, &bytes, sizeof bytes);
-      __builtin_memcpy(to.words + i, &words, sizeof words);
+      Isa::StoreNarrow(integers, to.words + i, to.bytes + i);
       sum += integers;
     }
     int32_t sums[2] = {0, 0};

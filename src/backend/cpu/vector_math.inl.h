@@ -7,6 +7,7 @@
 //   MulBytes   per half lane: sum of the two products of unsigned and signed bytes, as 16-bit number (saturating, on
 //              numbers where it does not come to that)
 //   AddWords   sums of 16-bit numbers, modulo 2^16
+//   StoreNarrow stores numbers between -128 and 127 as 16-bit numbers and as bytes
 //   DotBytes   a third argument plus, per lane, the four products of unsigned and signed bytes; where there is such an
 //              instruction
 #pragma once
@@ -16,13 +17,9 @@
 namespace sightline::cpu {
 namespace {
 
-// Vectors of as many elements as Isa has lanes.
+// A vector of as many elements as Isa has lanes.
 template <class Isa>
 using FloatsOf __attribute__((vector_size(4 * Isa::kLanes))) = float;
-template <class Isa>
-using WordsOf __attribute__((vector_size(2 * Isa::kLanes))) = int16_t;
-template <class Isa>
-using BytesOf __attribute__((vector_size(Isa::kLanes))) = int8_t;
 
 template <class Isa>
 typename Isa::Vec Load(const float* from) {
