@@ -40,6 +40,45 @@ void DeclareWeights(OptionSet& options, LocateWeightsOptions& weights) {
                  [&weights](size_t index) { weights.synthetic = kSyntheticSizes[index]; });
 }
 
+void DeclareEither(OptionSet& options, EitherModel& model) {
+  options.Group("Weights (one of them; else those in the Hugging Face cache)");
+  options.Folder("--weights", model.weights, "the model's folder as downloaded");
+  options.Flag("--synthetic", model.synthetic, "random weights of full size, for speed and tests; made on first use");
+  options.Group("Computing");
+  options.Choice("--precision", model.precision,
+                 std::vector{Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4},
+                 "default: of gaze-lle bf16 where the processor computes in\nit, else f32; of locate-anything int8");
+  options.Whole("--threads", model.threads, 1, kMostThreads, "default: as many as there are cores free for us");
+}
+
+void DeclareGazeWeights(OptionSet& options, GazeWeightsOptions& weights) {
+  options.Group(kGazeLle);
+  options.File("--backbone", weights.backbone, "DINOv2 file, together with --decoder");
+  options.File("--decoder", weights.decoder, "Gaze-LLE file, together with --backbone");
+  options.Flag("--toy", weights.toy, "the small network that ships with the program, trained on drawings");
+}
+
+Status CheckForeign(const OptionSet& options, const EitherModel& model) {
+  const std::string foreign = options.GivenUnder(model.name == kGazeLle ? kLocateAnything : kGazeLle);
+  if (!foreign.empty()) return Fail(Code::kUsage, fmt::format("{} does not belong to {}", foreign, model.name));
+  const bool integers = model.precision == Precision::kInt8 || model.precision == Precision::kInt4;
+  if (model.name == kGazeLle && integers) {
+    return Fail(Code::kUsage,
+                fmt::format("--precision {} does not belong to {}", NameOf(*model.precision), model.name));
+  }
+  return {};
+}
+
+GazeWeightsOptions GazeWeightsOf(const EitherModel& model, GazeWeightsOptions weights) {
+  weights.folder = model.weights;
+  weights.synthetic = model.synthetic;
+  return weights;
+}
+
+LocateWeightsOptions LocateWeightsOf(const EitherModel& model) {
+  return {model.weights, model.synthetic ? "full" : ""};
+}
+
 LocatePrecision LocatePrecisionOf(Precision language) {
   return {language == Precision::kF32 ? Precision::kF32 : Precision::kBF16, language};
 }

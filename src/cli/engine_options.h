@@ -21,6 +21,21 @@ void DeclareProfile(OptionSet& options, Profile& profile);
 void DeclareWeights(OptionSet& options, LocateWeightsOptions& weights);
 void DeclareCompute(OptionSet& options, LocatePrecision& precision, int& threads);
 
+// The same for verbs that take either model: what both have. Options of one model stand under its name as heading.
+struct EitherModel {
+  std::string name;  // the MODEL argument
+  std::filesystem::path weights;
+  bool synthetic = false;
+  std::optional<Precision> precision;
+  int threads = 0;
+};
+void DeclareEither(OptionSet& options, EitherModel& model);
+void DeclareGazeWeights(OptionSet& options, GazeWeightsOptions& weights);
+// After parsing: kUsage for an option of the other model.
+Status CheckForeign(const OptionSet& options, const EitherModel& model);
+GazeWeightsOptions GazeWeightsOf(const EitherModel& model, GazeWeightsOptions weights);
+LocateWeightsOptions LocateWeightsOf(const EitherModel& model);
+
 // A precision by its name for LocateAnything: of the language model; vision is bf16 then, or f32 with f32.
 LocatePrecision LocatePrecisionOf(Precision language);
 

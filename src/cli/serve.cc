@@ -30,17 +30,12 @@ class ServeVerb : public Verb {
   void DeclareLimits(OptionSet& options);
   void DeclareGaze(OptionSet& options);
   void DeclareLocate(OptionSet& options);
-  Status CheckForeign() const;
   int ServeGaze();
   int ServeLocate();
 
   std::optional<OptionSet> declared_;
-  std::string model_;
+  EitherModel model_;
   ServerOptions server_;
-  std::filesystem::path weights_;
-  bool synthetic_ = false;
-  std::optional<Precision> precision_;
-  int threads_ = 0;
   int max_queue_ = 32;
   int max_body_mib_ = 32;
   double deadline_s_ = 0;  // 0: the model's
@@ -50,18 +45,11 @@ class ServeVerb : public Verb {
 };
 
 void ServeVerb::Declare(OptionSet& options) {
-  DeclareModel(options, model_, "what to serve");
+  DeclareModel(options, model_.name, "what to serve");
   options.Group("Network");
   options.Text("--host", server_.host, "ADDRESS", "address to listen on (default 127.0.0.1)");
   options.Whole("--port", server_.port, 0, 65'535, "exactly this one; 0: any (default 20000 or the next free one)");
-  options.Group("Weights (one of them; else those in the Hugging Face cache)");
-  options.Folder("--weights", weights_, "the model's folder as downloaded");
-  options.Flag("--synthetic", synthetic_, "random weights of full size, for speed and tests; made on first use");
-  options.Group("Computing");
-  options.Choice("--precision", precision_,
-                 std::vector{Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4},
-                 "default: of gaze-lle bf16 where the processor computes in\nit, else f32; of locate-anything int8");
-  options.Whole("--threads", threads_, 1, kMostThreads, "default: as many as there are cores free for us");
+  DeclareEither(options, model_);
   options.Flag("--reference-images", server_.images.reference, "ignore EXIF and alpha, as the published programs do");
   DeclareLimits(options);
   DeclareGaze(options);
@@ -82,10 +70,7 @@ void ServeVerb::DeclareLimits(OptionSet& options) {
 }
 
 void ServeVerb::DeclareGaze(OptionSet& options) {
-  options.Group(kGazeLle);
-  options.File("--backbone", gaze_.weights.backbone, "DINOv2 file, together with --decoder");
-  options.File("--decoder", gaze_.weights.decoder, "Gaze-LLE file, together with --backbone");
-  options.Flag("--toy", gaze_.weights.toy, "the small network that ships with the program, trained on drawings");
+  DeclareGazeWeights(options, gaze_.weights);
   DeclareProfile(options, gaze_.engine.profile);
   options.Whole("--max-heads", gaze_.max_heads, 1, kMostHeads, "heads in a request (default 10)");
   options.Real("--head-threshold", gaze_.head_threshold, 0, 1, "least score of a found head (default 0.5)");
@@ -103,44 +88,32 @@ void ServeVerb::DeclareLocate(OptionSet& options) {
   options.Whole("--warmup-runs", locate_.warmup_runs, 0, 100, "before the first request (default 2)");
 }
 
-Status ServeVerb::CheckForeign() const {
-  const std::string foreign = declared_->GivenUnder(model_ == kGazeLle ? kLocateAnything : kGazeLle);
-  if (!foreign.empty()) return Fail(Code::kUsage, fmt::format("{} does not belong to {}", foreign, model_));
-  const bool integers = precision_ && *precision_ != Precision::kF32 && *precision_ != Precision::kBF16;
-  if (model_ == kGazeLle && integers) {
-    return Fail(Code::kUsage, fmt::format("--precision {} does not belong to {}", NameOf(*precision_), model_));
-  }
-  return {};
-}
-
 Status ServeVerb::Check() {
-  SIGHTLINE_RETURN_IF_ERROR(CheckModelGiven(model_));
+  SIGHTLINE_RETURN_IF_ERROR(CheckModelGiven(model_.name));
   server_.max_body_bytes = static_cast<size_t>(max_body_mib_) << 20;
   if (deadline_s_ == 0) {
-    server_.request_deadline = model_ == kLocateAnything ? locate_.request_deadline : gaze_.request_deadline;
+    server_.request_deadline = model_.name == kLocateAnything ? locate_.request_deadline : gaze_.request_deadline;
   } else {
     server_.request_deadline = std::chrono::milliseconds(static_cast<int64_t>(deadline_s_ * 1000));
   }
-  return CheckModelKnown(model_) ? CheckForeign() : Status();
+  return CheckModelKnown(model_.name) ? CheckForeign(*declared_, model_) : Status();
 }
 
 int ServeVerb::ServeGaze() {
   static_cast<ServerOptions&>(gaze_) = server_;
-  gaze_.weights.folder = weights_;
-  gaze_.weights.synthetic = synthetic_;
-  gaze_.engine.precision = precision_;
-  gaze_.engine.threads = threads_;
+  gaze_.weights = GazeWeightsOf(model_, gaze_.weights);
+  gaze_.engine.precision = model_.precision;
+  gaze_.engine.threads = model_.threads;
   gaze_.engine.max_queue = max_queue_;
-  gaze_.model = model_;
+  gaze_.model = model_.name;
   return ServeGazeLle(gaze_);
 }
 
 int ServeVerb::ServeLocate() {
   static_cast<ServerOptions&>(locate_) = server_;
-  locate_.weights.folder = weights_;
-  if (synthetic_) locate_.weights.synthetic = "full";
-  if (precision_) locate_.engine.precision = LocatePrecisionOf(*precision_);
-  locate_.engine.threads = threads_;
+  locate_.weights = LocateWeightsOf(model_);
+  if (model_.precision) locate_.engine.precision = LocatePrecisionOf(*model_.precision);
+  locate_.engine.threads = model_.threads;
   locate_.engine.max_queue = max_queue_;
   locate_.extract_language_model = [](const std::filesystem::path& from, const std::filesystem::path& folder,
                                       bool again) -> Status {
@@ -153,9 +126,9 @@ int ServeVerb::ServeLocate() {
 }
 
 Result<int> ServeVerb::Run() {
-  SIGHTLINE_RETURN_IF_ERROR(CheckModelKnown(model_));
+  SIGHTLINE_RETURN_IF_ERROR(CheckModelKnown(model_.name));
   std::signal(SIGPIPE, SIG_IGN);  // a log or client that goes away must not end the server
-  return model_ == kGazeLle ? ServeGaze() : ServeLocate();
+  return model_.name == kGazeLle ? ServeGaze() : ServeLocate();
 }
 
 }  // namespace
