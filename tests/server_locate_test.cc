@@ -148,6 +148,27 @@ TEST(LocateFields, ErrorsNameTheField) {
   }
 }
 
+// What we accept is JSON for another parser too; nothing we are sent brings us down.
+TEST(LocateFields, MutationsAreRefusedOrStillJson) {
+  const std::string seed =
+      R"({"image":"Zm9vYmFy","query":["car","\u732b"],"task":"detect","mode":"fast","top_p":0.5,"seed":7,"x":{"y":[null]}})";
+  std::mt19937 random(7);
+  const std::string alphabet = "{}[]\",:\\0123456789eE+-.truefalsn \n\x01\xc3";
+  int accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string body = seed;
+    for (auto edits = 1 + random() % 3; edits > 0; --edits) {
+      const size_t at = random() % body.size();
+      const char c = alphabet[random() % alphabet.size()];
+      random() % 2 == 0 ? body.insert(at, 1, c) : body.erase(at, 1);
+    }
+    if (!Parse(body)) continue;
+    ++accepted;
+    EXPECT_TRUE(Json::accept(body)) << body;
+  }
+  EXPECT_GT(accepted, 100);
+}
+
 TEST(LocateFields, GridsAreRowsTimesColumns) {
   EXPECT_EQ(*ParseGrid("24x44", "grid"), (PatchGrid{24, 44}));
   EXPECT_EQ(*ParseGrid("native", "grid"), std::nullopt);

@@ -130,6 +130,7 @@ TEST(GazeFields, ErrorsNameTheField) {
       {R"({"image":"Zm9v","bboxes":[[1,2,3,4],]})", Code::kInvalidRequest, "not JSON", ""},
       {R"({"image":"Zm9v" "bboxes":[[1,2,3,4]]})", Code::kInvalidRequest, "not JSON", ""},
       {R"({'image':'Zm9v'})", Code::kInvalidRequest, "not JSON", ""},
+      {R"({"image":"Zm9v":x"","bboxes":[[1,2,3,4]]})", Code::kInvalidRequest, "not JSON", ""},
       {R"({"image":"Zm9v","bboxes":[[1,2,3,4]],"x":tru})", Code::kInvalidRequest, "not JSON", ""},
       {R"({"image":"Zm9v","bboxes":[[1,2,3,4]],"x":"\q"})", Code::kInvalidRequest, "bad escape", ""},
       {R"({"image":"Zm9v\ud800","bboxes":[[1,2,3,4]]})", Code::kInvalidRequest, "bad escape", ""},

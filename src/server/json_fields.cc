@@ -131,7 +131,7 @@ simdjson::error_code GetText(ondemand::value value, std::string_view& text) {
     return value.get_string().get(text);
   }
   text = inside.substr(0, end);
-  return simdjson::SUCCESS;
+  return value.get_raw_json_string().error();  // goes on behind it, where anything but , or } is found to be wrong
 }
 
 }  // namespace
