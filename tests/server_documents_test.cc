@@ -207,6 +207,8 @@ TEST(ErrorDocument, BothForms) {
             R"({"error":{"code":"busy","message":"full","param":null},"detail":"full"})");
   EXPECT_THAT(ErrorDocument({Code::kInternal, "no answer", ""}, "", true),
               HasSubstr(R"("detail":"InternalError: no answer")"));
+  EXPECT_THAT(ErrorDocument({Code::kCorruptWeights, "no answer", ""}, "", true),
+              HasSubstr(R"("detail":"CorruptWeightsError: no answer")"));
 }
 
 TEST(ErrorDocument, IsAlwaysUtf8) {

@@ -115,6 +115,7 @@ TEST(LocateFields, ErrorsNameTheField) {
       {R"({"image":"Zm9v","query":null})", Code::kInvalidRequest, "query is null, expected a text", "query"},
       {R"({"image":"Zm9v","query":5})", Code::kInvalidRequest, "query is a number", "query"},
       {R"({"image":"Zm9v","query":["a",5]})", Code::kInvalidRequest, "query[1] is a number", "query[1]"},
+      {R"({"image":"Zm9v","query":["a","b</c>c"]})", Code::kInvalidRequest, "query[1] holds </c>", "query[1]"},
       {R"({"image":"","query":"car"})", Code::kImageEmpty, "image is empty", "image"},
       {R"({"image":["Zm9v"],"query":"car"})", Code::kInvalidRequest, "image is a list", "image"},
       {R"({"images":[],"query":"car"})", Code::kInvalidRequest, "images is empty", "images"},

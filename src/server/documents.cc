@@ -5,14 +5,31 @@
 #include "server/json_text.h"
 
 namespace sightline {
+namespace {
+
+// The seed's clients read exceptions as "Type: text": "CorruptWeightsError: ...".
+std::string ExceptionText(std::string_view code, const std::string& message) {
+  std::string type;
+  bool first = true;
+  for (const char c : code) {
+    if (c != '_') type.push_back(first && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c);
+    first = c == '_';
+  }
+  return type + "Error: " + message;
+}
+
+}  // namespace
 
 std::string ErrorDocument(const Error& error, std::string_view request_id, bool seed_route) {
-  Json body{{"code", Describe(error.code).name}, {"message", error.message}, {"param", TextOrNull(error.param)}};
+  const CodeDescription& description = Describe(error.code);
+  Json body{{"code", description.name}, {"message", error.message}, {"param", TextOrNull(error.param)}};
   if (!request_id.empty()) body["request_id"] = request_id;
   Json document;
   document["error"] = std::move(body);
-  // The seed's clients read exceptions as "Type: text".
-  if (seed_route) document["detail"] = (error.code == Code::kInternal ? "InternalError: " : "") + error.message;
+  if (seed_route) {
+    const bool exception = description.seed_http_status == 500;
+    document["detail"] = exception ? ExceptionText(description.name, error.message) : error.message;
+  }
   return JsonText(document);
 }
 

@@ -12,6 +12,7 @@
 namespace sightline {
 namespace {
 
+constexpr std::string_view kSeparator = "</c>";
 constexpr int64_t kMostSeed = int64_t{1} << 53;  // what every JSON reader keeps exactly
 
 // Of UTF-8, which the whole body is known to be.
@@ -73,13 +74,20 @@ Status Reader::ReadImages(JsonValue& value) {
 }
 
 Status Reader::ReadQuery(JsonValue& value) {
-  const auto add = [this](JsonValue& text) -> Status {
-    SIGHTLINE_ASSIGN_OR_RETURN(const std::string_view given, text.Text());
-    fields_.question.query.emplace_back(given);
-    return {};
-  };
-  SIGHTLINE_RETURN_IF_ERROR(value.IsList() ? value.List([&add](JsonValue& element, size_t) { return add(element); })
-                                           : add(value));
+  std::vector<std::string>& query = fields_.question.query;
+  if (!value.IsList()) {
+    SIGHTLINE_ASSIGN_OR_RETURN(const std::string_view text, value.Text());
+    query.emplace_back(text);
+  } else {
+    SIGHTLINE_RETURN_IF_ERROR(value.List([&query](JsonValue& element, size_t) -> Status {
+      SIGHTLINE_ASSIGN_OR_RETURN(const std::string_view text, element.Text());
+      query.emplace_back(text);
+      if (text.find(kSeparator) == std::string_view::npos) return {};
+      return Fail(Code::kInvalidRequest,
+                  fmt::format("{} holds {}, expected one category in each element", element.param(), kSeparator),
+                  element.param());
+    }));
+  }
   fields_.query = JoinQuery(fields_.question.query);
   return {};
 }
@@ -226,7 +234,7 @@ Result<std::optional<PatchGrid>> ParseGrid(std::string_view text, const std::str
               param);
 }
 
-std::string JoinQuery(const std::vector<std::string>& query) { return fmt::format("{}", fmt::join(query, "</c>")); }
+std::string JoinQuery(const std::vector<std::string>& query) { return fmt::format("{}", fmt::join(query, kSeparator)); }
 
 Result<LocateFields> ParseLocateFields(std::string& body, const LocateLimits& limits) {
   return Reader(limits).Read(body);

@@ -62,6 +62,24 @@ class StartTest(unittest.TestCase):
         self.assertEqual(log.count("without effect on a CPU: LA_PREC, TT_FUSED"), 1)
         self.assertNotIn("Opening mesh device", log)
 
+    def test_starting_server_says_so_and_stops_at_once(self):
+        server = LocateServer("--warmup-runs", "100")
+        try:
+            server.wait_until_it_listens()
+            self.assertEqual(server.get("/health").document,
+                             {"status": "starting", "model": "LocateAnything-3B", "device": ""})
+            for reply in (server.predict(question()), server.get("/info")):
+                self.assertEqual((reply.status, reply.code), (503, "starting"))
+                self.assertGreaterEqual(int(reply.headers["retry-after"]), 1)
+            self.assertEqual(server.get("/v1/models").status, 200)
+            server.wait_for_log("Warmup run 3/100")
+            self.assertEqual(server.get("/health").document["status"], "starting")
+            code, seconds = server.stop()
+            self.assertEqual(code, 0)
+            self.assertLess(seconds, 2)
+        finally:
+            server.__exit__()
+
     def test_variables_of_the_seed_work(self):
         environment = {"LA_CANON_GRID": "8x10", "LA_MAX_NEW_TOKENS": "3", "LA_MAX_NEW_TOKENS_CAP": "5",
                        "LA_WARMUP_RUNS": "0"}
