@@ -27,7 +27,8 @@ __m256i _mm512_cvtneps_pbh(__m512 v) {
 __m512i _mm512_madd_epi16(__m512i a, __m512i b) { return simde_mm512_madd_epi16(a, b); }
 
 // vpdpbusd.
-__m512i AddByteProducts(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+template <class Ints>
+Ints AddByteProducts(Ints sum, Ints unsigned_bytes, Ints signed_bytes) {
   int32_t sums[16];
   uint8_t a[64];
   int8_t b[64];

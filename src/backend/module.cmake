@@ -9,3 +9,5 @@ foreach(isa generic avx2 avx512 avx512_bf16)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/kernels_${isa}.cc
                               PROPERTIES COMPILE_OPTIONS "${kernels_${isa}_flags}")
 endforeach()
+# Loops over billions of weights.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/packing.cc PROPERTIES COMPILE_OPTIONS -O3)

@@ -48,7 +48,12 @@ size_t CpuBackend::PackedBytes(Precision precision, int64_t outputs, int64_t inp
 
 void CpuBackend::Pack(Precision precision, std::span<const float> weight, int64_t outputs, int64_t inputs,
                       std::span<std::byte> packed) const {
-  cpu::Pack(kernels_, precision, weight, outputs, inputs, packed);
+  constexpr int64_t kPanelsPerTask = 8;
+  const int64_t columns = kPanelsPerTask * kernels_.panel_columns;
+  team_.Run(CeilDivide(outputs, columns), [&](int64_t task, int) {
+    const int64_t first = task * columns;
+    cpu::Pack(kernels_, precision, weight, outputs, inputs, first, std::min(first + columns, outputs), packed);
+  });
 }
 
 const FormatKernels& CpuBackend::KernelsOf(Precision precision) const {

@@ -66,7 +66,7 @@ class CpuBackend : public Backend {
 
   const CpuKernels& kernels_;
   const std::string isa_;
-  ThreadTeam team_;
+  mutable ThreadTeam team_;  // packing changes nothing else
   MemoryPool pool_;
   // Apart from the other: a block kept here would be missing there in the next request.
   MemoryPool scratch_pool_;

@@ -39,15 +39,14 @@ template <class Isa, int kRows, int kVectors, class Start>
   }
 }
 
-// Keeps g++ from splitting sums of a loop into one variable for the loop and one for what follows, in memory. (Vectors
-// of 64 bytes are in no need of it, and no registers where they are emulated.)
+// Keeps g++ from splitting sums of a loop into one variable for the loop and one for what follows, in memory.
 template <class Isa, int kRows, int kVectors>
 [[gnu::always_inline]] inline void KeepInRegisters(IntSums<Isa, kRows, kVectors>& sums) {
-  if constexpr (sizeof(typename Isa::Ints) <= 32) {
+  if constexpr (kHasRegisters<Isa>) {
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) asm("" : "+x"(sums[i][j]));
+      for (int j = 0; j < kVectors; ++j) asm("" : "+v"(sums[i][j]));
     }
   }
 }
@@ -99,6 +98,14 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
+// The same as a call: what follows a loop with inline assembly makes g++ 12 keep the loop's sums in memory.
+template <class Isa, int kRows, int kVectors>
+[[gnu::noinline]] void CallAddScaled(const Int8Group* x, int64_t x_stride, const char* scales,
+                                     const IntSums<Isa, kRows, kVectors>& sums, bool fresh, float* c,
+                                     int64_t c_stride) {
+  AddScaled<Isa, kRows, kVectors>(x, x_stride, scales, sums, fresh, c, c_stride);
+}
+
 // A tile of an integer product. Product::SumPart sets the integer sums of one group of weights; a group of x holds
 // kParts of those.
 template <class Product, int kRows, int kVectors>
@@ -113,8 +120,12 @@ void MultiplyGroups(PanelTask<Product> task) {
     for (int part = 0; part < Product::kParts; ++part, panel += kPartBytes) {
       IntSums<Isa, kRows, kVectors> sums;
       Product::template SumPart<kRows, kVectors>(task.x + group, task.x_stride, part, panel + kScaleBytes, ahead, sums);
-      AddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums,
-                                      !task.resume && group == 0 && part == 0, task.c, task.c_stride);
+      const bool fresh = !task.resume && group == 0 && part == 0;
+      if constexpr (kDotsBytes<Isa>) {
+        CallAddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums, fresh, task.c, task.c_stride);
+      } else {
+        AddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums, fresh, task.c, task.c_stride);
+      }
     }
   }
 }

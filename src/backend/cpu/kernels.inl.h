@@ -59,11 +59,7 @@ int64_t SpinIntegers(int64_t rounds, int64_t operations_per_step, Step step) {
   for (int64_t round = 0; round < rounds; ++round) {
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) {
-      if constexpr (sizeof factor <= 32) {
-        asm("" : "+x"(factor));
-      } else {
-        asm("" : "+m"(factor));  // where vectors of 64 bytes are emulated there are no such registers
-      }
+      if constexpr (kHasRegisters<Isa>) asm("" : "+v"(factor));
       sums[i] = step(factor, sums[i]);
     }
   }

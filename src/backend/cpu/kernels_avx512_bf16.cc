@@ -3,8 +3,9 @@
 
 namespace {
 
-// _mm512_dpbusd_epi32, but g++ 12 would keep its sums in memory.
-inline __m512i AddByteProducts(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+// _mm512_dpbusd_epi32, but g++ 12 would keep its sums in memory; so it would after a cast to __m512i.
+template <class Ints>
+inline Ints AddByteProducts(Ints sum, Ints unsigned_bytes, Ints signed_bytes) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
   return sum;
 }

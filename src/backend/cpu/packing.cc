@@ -38,12 +38,17 @@ size_t ElementBytes(Precision precision) {
 float Convert(float value, float) { return value; }
 uint16_t Convert(float value, uint16_t) { return BF16FromFloat(value); }
 
+// Columns [first, last) of the packed matrix.
+struct Columns {
+  int64_t first = 0, last = 0;
+};
+
 template <typename Element>
-void PackInto(const PanelLayout& layout, std::span<const float> weight, std::span<std::byte> packed) {
+void PackInto(const PanelLayout& layout, std::span<const float> weight, Columns columns, std::span<std::byte> packed) {
   auto* panel = reinterpret_cast<Element*>(packed.data());
-  std::fill_n(panel, layout.elements(), Element{0});
-  for (int64_t first = 0; first < layout.columns; first += layout.panel_columns) {
+  for (int64_t first = columns.first; first < columns.last; first += layout.panel_columns) {
     const int64_t width = layout.width(first);
+    std::fill_n(panel + layout.offset(first), width * layout.padded_depth, Element{0});
     for (int64_t j = 0; j < std::min(width, layout.columns - first); ++j) {
       const float* row = &weight[static_cast<size_t>((first + j) * layout.depth)];
       Element* to = panel + layout.offset(first) + j * layout.pair;
@@ -66,9 +71,11 @@ float Extreme(std::span<const float> values) {
   return extreme;
 }
 
-// Nearest integer within [low, high]; any for not-a-number.
-int Rounded(float value, float low, float high) {
-  return static_cast<int>(std::nearbyint(std::clamp(std::isnan(value) ? 0.0f : value, low, high)));
+// Nearest whole number within [low, high], ties to even; low for not-a-number. (Adding 1.5 * 2^23 leaves no room for a
+// fraction. std::nearbyint would be a call.)
+float Rounded(float value, float low, float high) {
+  const float clamped = value > low ? std::min(value, high) : low;
+  return (clamped + 12582912.0f) - 12582912.0f;
 }
 
 float InverseOf(float scale) { return std::abs(scale) > 1e-35f ? 1 / scale : 0.0f; }
@@ -76,7 +83,7 @@ float InverseOf(float scale) { return std::abs(scale) > 1e-35f ? 1 / scale : 0.0
 void QuantiseInt8(std::span<const float> weights, float& scale, std::span<int> integers) {
   scale = std::abs(Extreme(weights)) / 127;
   const float inverse = InverseOf(scale);
-  for (size_t i = 0; i < weights.size(); ++i) integers[i] = Rounded(weights[i] * inverse, -127, 127);
+  for (size_t i = 0; i < weights.size(); ++i) integers[i] = static_cast<int>(Rounded(weights[i] * inverse, -127, 127));
 }
 
 // Whole numbers that the extreme weight may become. A negative scale turns the range [-8, 7] round.
@@ -91,7 +98,7 @@ void QuantiseInt4(std::span<const float> weights, float& scale, std::span<int> i
     const float candidate = extreme / target, inverse = InverseOf(candidate);
     float error = 0;
     for (const float weight : weights) {
-      const float difference = weight - candidate * std::nearbyint(std::clamp(weight * inverse, -8.0f, 7.0f));
+      const float difference = weight - candidate * Rounded(weight * inverse, -8, 7);
       error += difference * difference;
     }
     if (error >= least) continue;
@@ -99,7 +106,7 @@ void QuantiseInt4(std::span<const float> weights, float& scale, std::span<int> i
     scale = candidate;
   }
   const float inverse = InverseOf(scale);
-  for (size_t i = 0; i < weights.size(); ++i) integers[i] = Rounded(weights[i] * inverse, -8, 7);
+  for (size_t i = 0; i < weights.size(); ++i) integers[i] = static_cast<int>(Rounded(weights[i] * inverse, -8, 7));
 }
 
 // 128 or 64 weights of an output, filled up with zeros, to a column of a panel of `width` columns.
@@ -145,10 +152,11 @@ void PackInt4Column(std::span<const float> weights, const ColumnPlace& place) {
 // is too.
 template <typename Pack>
 void PackGroups(const PanelLayout& layout, int64_t column_bytes, int group_values, std::span<const float> weight,
-                int64_t inputs, std::span<std::byte> packed, Pack pack) {
+                int64_t inputs, Columns columns, std::span<std::byte> packed, Pack pack) {
   const int64_t parts = kGroupValues / group_values;
   std::vector<float> padded(static_cast<size_t>(layout.depth * kGroupValues));
-  for (int64_t column = 0; column < layout.padded_columns; ++column) {
+  const int64_t end = columns.last == layout.columns ? layout.padded_columns : columns.last;
+  for (int64_t column = columns.first; column < end; ++column) {
     std::ranges::fill(padded, 0.0f);
     if (column < layout.columns) std::copy_n(&weight[static_cast<size_t>(column * inputs)], inputs, padded.begin());
     const int64_t first = column / layout.panel_columns * layout.panel_columns, width = layout.width(first);
@@ -183,23 +191,24 @@ size_t PackedBytes(const CpuKernels& kernels, Precision precision, int64_t outpu
 }
 
 void Pack(const CpuKernels& kernels, Precision precision, std::span<const float> weight, int64_t outputs,
-          int64_t inputs, std::span<std::byte> packed) {
+          int64_t inputs, int64_t first, int64_t last, std::span<std::byte> packed) {
   SIGHTLINE_CHECK(static_cast<int64_t>(weight.size()) == outputs * inputs);
   SIGHTLINE_CHECK(packed.size() == PackedBytes(kernels, precision, outputs, inputs));
   const PanelLayout layout = WeightLayout(kernels, precision, outputs, inputs);
+  const Columns columns{first, last};
   switch (precision) {
     case Precision::kF32:
-      return PackInto<float>(layout, weight, packed);
+      return PackInto<float>(layout, weight, columns, packed);
     case Precision::kBF16:
-      return PackInto<uint16_t>(layout, weight, packed);
+      return PackInto<uint16_t>(layout, weight, columns, packed);
     case Precision::kInt8:
-      return PackGroups(layout, sizeof(Int8Column), kGroupValues, weight, inputs, packed,
+      return PackGroups(layout, sizeof(Int8Column), kGroupValues, weight, inputs, columns, packed,
                         [&](std::span<const float> weights, const ColumnPlace& place) {
                           PackInt8Column(weights, kernels.int8_with_offset, place);
                         });
     case Precision::kInt4:
       return PackGroups(
-          layout, sizeof(Int4Column), kInt4GroupValues, weight, inputs, packed,
+          layout, sizeof(Int4Column), kInt4GroupValues, weight, inputs, columns, packed,
           [](std::span<const float> weights, const ColumnPlace& place) { PackInt4Column(weights, place); });
   }
 }

@@ -18,7 +18,7 @@ struct Avx512BF16 : Avx512 {
   static Half Narrow(Vec v) { return (Half)_mm512_cvtneps_pbh(v); }
   // sum + the four products of bytes of every 32-bit lane.
   static Ints DotBytes(Ints unsigned_bytes, Ints signed_bytes, Ints sum) {
-    return (Ints)AddByteProducts((__m512i)sum, (__m512i)unsigned_bytes, (__m512i)signed_bytes);
+    return AddByteProducts(sum, unsigned_bytes, signed_bytes);
   }
 };
 

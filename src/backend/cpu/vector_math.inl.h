@@ -17,6 +17,15 @@
 namespace sightline::cpu {
 namespace {
 
+// False where the intrinsics are emulated.
+#if defined(__AVX512F__)
+constexpr int kRegisterBytes = 64;
+#else
+constexpr int kRegisterBytes = 32;
+#endif
+template <class Isa>
+inline constexpr bool kHasRegisters = sizeof(typename Isa::Vec) <= kRegisterBytes;
+
 // A vector of as many elements as Isa has lanes.
 template <class Isa>
 using FloatsOf __attribute__((vector_size(4 * Isa::kLanes))) = float;
