@@ -22,7 +22,7 @@ namespace sightline {
 
 // Number format of a model's weights. Sums over groups of an integer format are exact; everything else accumulates in
 // float32.
-//   kInt8   8-bit weights, one float32 scale for every 128 inputs of an output; inputs are quantised to 8 bits with one
+//   kInt8   8-bit weights, one float32 scale for every 64 inputs of an output; inputs are quantised to 8 bits with one
 //           scale for every 128 values of a row
 //   kInt4   4-bit weights, one float32 scale for every 64 inputs of an output; inputs as for kInt8
 enum class Precision { kF32, kBF16, kInt8, kInt4 };

@@ -29,6 +29,7 @@ class BenchVerb : public Verb {
 
   Result<int> TimeGaze(Report making, Report after_pass);
   Result<int> TimeLocate(Report making, Report after_pass);
+  Result<int> MeasureDrift(const LocateWeights& weights, LocatePrecision precision);
   template <typename Bench>
   void Show(const Bench& bench);
 
@@ -36,6 +37,7 @@ class BenchVerb : public Verb {
   EitherModel model_;
   GazeWeightsOptions gaze_weights_;
   std::optional<int> iterations_;
+  bool drift_ = false;
   bool json_ = false;
   BenchMachine machine_;
   Progress progress_{"sightline:"};
@@ -64,6 +66,8 @@ void BenchVerb::Declare(OptionSet& options) {
   options.Whole("--iterations", iterations_, 1, 100'000, "passes to time (default 10, of locate-anything 3)");
   DeclareEither(options, model_);
   DeclareGazeWeights(options, gaze_weights_);
+  options.Group(kLocateAnything);
+  options.Flag("--drift", drift_, "compare answers with those of the most exact format instead of timing");
   options.Group("Results");
   options.Flag("--json", json_, "print JSON instead of a table");
   declared_.emplace(options);
@@ -99,8 +103,21 @@ Result<int> BenchVerb::TimeLocate(Report making, Report after_pass) {
   options.threads = model_.threads;
   options.iterations = iterations_.value_or(options.iterations);
   if (model_.precision) options.precision = LocatePrecisionOf(*model_.precision);
+  if (drift_) return MeasureDrift(weights, options.precision);
   SIGHTLINE_ASSIGN_OR_RETURN(const LocateBench bench, BenchLocateAnything(weights, options, after_pass));
   Show(bench);
+  return 0;
+}
+
+Result<int> BenchVerb::MeasureDrift(const LocateWeights& weights, LocatePrecision precision) {
+  LocateDriftOptions options;
+  options.threads = model_.threads;
+  options.precision = precision;
+  SIGHTLINE_ASSIGN_OR_RETURN(const LocateDrift drift, MeasureLocateDrift(weights, options, [this](int done, int total) {
+                               progress_.Show(fmt::format("answer {} of {}", done, total));
+                             }));
+  progress_.Clear();
+  Print(json_ ? DriftJson(drift, precision, weights.synthetic) : DriftTable(drift, precision, weights.synthetic));
   return 0;
 }
 

@@ -135,4 +135,25 @@ std::string BenchJson(const LocateBench& bench, const BenchMachine& machine) {
                {"output_sha256", bench.output_sha256}});
 }
 
+std::string DriftTable(const LocateDrift& drift, LocatePrecision precision, bool synthetic) {
+  std::string text = fmt::format("locate-anything{}: language {} against {}\n", synthetic ? " [synthetic weights]" : "",
+                                 NameOf(precision.language), NameOf(drift.reference.language));
+  text += fmt::format("same most probable token: {:.1f} % of {} rows\ncorrelation of logits: {:.5f}\n",
+                      drift.top1_agreement * 100, drift.rows, drift.correlation);
+  if (drift.boxes == 0) return text + "boxes: none in the reference's answers\n";
+  return text + fmt::format("mean IoU of {} boxes: {:.4f}\n", drift.boxes, drift.mean_iou);
+}
+
+std::string DriftJson(const LocateDrift& drift, LocatePrecision precision, bool synthetic) {
+  return Text({{"model", "locate-anything"},
+               {"synthetic", synthetic},
+               {"precision_language", NameOf(precision.language)},
+               {"reference_language", NameOf(drift.reference.language)},
+               {"rows", drift.rows},
+               {"top1_agreement", drift.top1_agreement},
+               {"logits_correlation", drift.correlation},
+               {"boxes", drift.boxes},
+               {"mean_iou", drift.boxes == 0 ? Json(nullptr) : Json(drift.mean_iou)}});
+}
+
 }  // namespace sightline

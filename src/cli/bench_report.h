@@ -18,5 +18,7 @@ std::string BenchTable(const GazeBench& bench, const BenchMachine& machine);
 std::string BenchJson(const GazeBench& bench, const BenchMachine& machine);
 std::string BenchTable(const LocateBench& bench, const BenchMachine& machine);
 std::string BenchJson(const LocateBench& bench, const BenchMachine& machine);
+std::string DriftTable(const LocateDrift& drift, LocatePrecision precision, bool synthetic);
+std::string DriftJson(const LocateDrift& drift, LocatePrecision precision, bool synthetic);
 
 }  // namespace sightline

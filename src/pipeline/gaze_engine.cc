@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "pipeline/admission.h"
+#include "pipeline/iou.h"
 #include "pipeline/packed_cache.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/recent_cache.h"
@@ -18,14 +19,6 @@ constexpr double kSameHeadIou = 0.4;
 
 double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-double Iou(const Box& a, const Box& b) {
-  const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  if (width <= 0 || height <= 0) return 0;
-  const double both = width * height;
-  return both / ((a.x2 - a.x1) * (a.y2 - a.y1) + (b.x2 - b.x1) * (b.y2 - b.y1) - both);
 }
 
 // A request on its way: what the device needs, and the answer as far as it is known.

@@ -160,7 +160,7 @@ struct EngineLoad {
   int admitted = 0;  // inside, at any stage
   int queued = 0;    // waiting for the device
   bool running = false;
-  double running_ms = 0;  // of the request on the device now
+  double running_ms = 0;                                    // of the request on the device now
   uint64_t scene_cache_hits = 0, scene_cache_misses = 0;    // pictures whose features were known
   uint64_t prefix_cache_hits = 0, prefix_cache_misses = 0;  // prompts whose beginning was known, of LocateEngine
 };
@@ -278,6 +278,25 @@ struct LocateBench {
 };
 Result<LocateBench> BenchLocateAnything(const LocateWeights& weights, const LocateBenchOptions& options,
                                         const std::function<void(int done, int total)>& progress = {});
+
+// How far a number format strays from the most exact one: the same pictures and questions, the same tokens fed.
+struct LocateDriftOptions {
+  int pictures = 4;
+  int tokens = 24;  // of each answer
+  int threads = 0;
+  LocatePrecision precision;
+};
+struct LocateDrift {
+  LocatePrecision reference;
+  int64_t rows = 0;           // of logits compared
+  double top1_agreement = 0;  // share of rows with the same most probable token
+  double correlation = 0;     // Pearson's, of the logits of a row; the mean over rows
+  int64_t boxes = 0;          // of the reference's own answers
+  double mean_iou = 0;        // with the box in the same place of the other's answer; 0 where there is none
+};
+// Loads one network after the other. The reference is f32, or bf16 where that is the same (docs/numerics.md).
+Result<LocateDrift> MeasureLocateDrift(const LocateWeights& weights, const LocateDriftOptions& options,
+                                       const std::function<void(int done, int total)>& progress = {});
 
 // =====================================================================================================================
 // LocateAnything: prompts and answers

@@ -6,8 +6,8 @@
 
 namespace sightline::cpu {
 
-inline constexpr int kGroupValues = 128;  // of a row of x, and of an int8 weight
-inline constexpr int kInt4GroupValues = 64;
+inline constexpr int kGroupValues = 128;       // of a row of x
+inline constexpr int kWeightGroupValues = 64;  // of the weights of an output: two scales for a group of x
 
 // 128 values of a row: value = scale * integer. The integers stand here twice, because instruction sets differ in which
 // products they have: bytes four at a time, or 16-bit numbers two at a time.
@@ -21,15 +21,16 @@ struct Int8Group {
   int16_t words[kGroupValues];
 };
 
-// One column's share of a panel's group. The columns of a panel are interleaved, so only the size matters: first the
-// scales of all columns, then the integers of a step (2 or 4 inputs) for all columns, the next step, and so on.
+// One column's share of a panel's group: both halves of 64 inputs one after the other. The columns of a panel are
+// interleaved, so only the size matters: first the scales of all columns, then the integers of a step (2 or 4 inputs)
+// for all columns, the next step, and so on.
 struct Int8Column {
-  unsigned char bytes[sizeof(float) + kGroupValues];
+  unsigned char bytes[2 * (sizeof(float) + kWeightGroupValues)];
 };
-// Both halves of 64 inputs one after the other, each with scales and integers. Integers are stored plus 8; the low half
-// of a byte is that of one of the first 32 inputs, the high half that of the input 32 further.
+// Integers are stored plus 8; the low half of a byte is that of one of the first 32 inputs, the high half that of the
+// input 32 further.
 struct Int4Column {
-  unsigned char bytes[2 * (sizeof(float) + kInt4GroupValues / 2)];
+  unsigned char bytes[2 * (sizeof(float) + kWeightGroupValues / 2)];
 };
 
 inline constexpr int kInt4Offset = 8;

@@ -137,9 +137,8 @@ struct Int8WordProduct {
   using Isa = Isa_;
   using Operand = Int8Operand<Isa>;
   using Weight = Int8Column;
-  static constexpr int kPair = 1, kParts = 1;
-  static constexpr int64_t kGroupSteps = kGroupValues / 2;
-  static constexpr int64_t Steps(int64_t depth) { return depth * kGroupSteps; }
+  static constexpr int kPair = 1, kParts = 2;
+  static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 2; }
 
   template <int kRows, int kVectors>
   static void Multiply(const PanelTask<Int8WordProduct>& task) {
@@ -147,11 +146,12 @@ struct Int8WordProduct {
   }
 
   template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int, const char* weights,
+  [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
     StartSums<Isa, kRows, kVectors>(sums, [](int) { return Isa::SetInts(0); });
     const auto* from = reinterpret_cast<const int8_t*>(weights);
-    for (int k = 0; k < kGroupValues; k += 2, from += 2 * kVectors * Isa::kLanes) {
+    const int first = part * kWeightGroupValues;
+    for (int k = first; k < first + kWeightGroupValues; k += 2, from += 2 * kVectors * Isa::kLanes) {
       ahead.Fetch();
       typename Isa::Ints row[kVectors];
 #pragma GCC unroll 4
@@ -172,9 +172,8 @@ struct Int8ByteProduct {
   using Isa = Isa_;
   using Operand = Int8Operand<Isa>;
   using Weight = Int8Column;
-  static constexpr int kPair = 1, kParts = 1;
-  static constexpr int64_t kGroupSteps = kGroupValues / 4;
-  static constexpr int64_t Steps(int64_t depth) { return depth * kGroupSteps; }
+  static constexpr int kPair = 1, kParts = 2;
+  static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 4; }
 
   template <int kRows, int kVectors>
   static void Multiply(const PanelTask<Int8ByteProduct>& task) {
@@ -182,14 +181,14 @@ struct Int8ByteProduct {
   }
 
   template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int, const char* weights,
+  [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
     StartSums<Isa, kRows, kVectors>(sums, [&](int i) {
-      const auto& corrections = x[i * x_stride].corrections;
-      return Isa::SetInts(kInt8Offset / kInt4Offset *
-                          (corrections[0][0] + corrections[0][1] + corrections[1][0] + corrections[1][1]));
+      const auto& corrections = x[i * x_stride].corrections[part];
+      return Isa::SetInts(kInt8Offset / kInt4Offset * (corrections[0] + corrections[1]));
     });
-    for (int k = 0; k < kGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
+    const int first = part * kWeightGroupValues;
+    for (int k = first; k < first + kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
       ahead.Fetch();
       typename Isa::Ints row[kVectors];
 #pragma GCC unroll 4
@@ -230,9 +229,9 @@ struct Int4Product {
       if constexpr (kDotsBytes<Isa>) return Isa::SetInts(corrections[0] + corrections[1]);
       return Broadcast<Isa>(corrections);
     });
-    const int first = part * kInt4GroupValues;
+    const int first = part * kWeightGroupValues;
     AddHalf<0, kRows, kVectors>(x, x_stride, first, weights, ahead, sums);
-    AddHalf<4, kRows, kVectors>(x, x_stride, first + kInt4GroupValues / 2, weights, ahead, sums);
+    AddHalf<4, kRows, kVectors>(x, x_stride, first + kWeightGroupValues / 2, weights, ahead, sums);
     if constexpr (kDotsBytes<Isa>) return;
     const typename Isa::Ints ones = Isa::SetInts(0x00010001);
 #pragma GCC unroll 6
@@ -249,7 +248,7 @@ struct Int4Product {
                                              Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
     const unsigned char* low_halves = kLowHalves;
 #pragma GCC unroll 1
-    for (int k = first; k < first + kInt4GroupValues / 2; k += 4, weights += 4 * kVectors * Isa::kLanes) {
+    for (int k = first; k < first + kWeightGroupValues / 2; k += 4, weights += 4 * kVectors * Isa::kLanes) {
       ahead.Fetch();
       // Makes the compiler load the mask every time: it has no register to keep it in.
       asm("" : "+r"(low_halves));

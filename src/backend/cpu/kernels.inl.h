@@ -53,7 +53,7 @@ int64_t SpinBF16(int64_t rounds) {
 template <class Isa, class Step>
 int64_t SpinIntegers(int64_t rounds, int64_t operations_per_step, Step step) {
   constexpr int kSums = kDotsBytes<Isa> ? kSpinSums : 6;
-  typename Isa::Ints sums[kSums], factor = Isa::SetInts(0x01010101);
+  typename Isa::Ints sums[kSums], factor = Isa::SetInts(0x00010001);
 #pragma GCC unroll 12
   for (int i = 0; i < kSums; ++i) sums[i] = Isa::SetInts(i);
   for (int64_t round = 0; round < rounds; ++round) {

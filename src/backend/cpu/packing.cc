@@ -109,7 +109,7 @@ void QuantiseInt4(std::span<const float> weights, float& scale, std::span<int> i
   for (size_t i = 0; i < weights.size(); ++i) integers[i] = static_cast<int>(Rounded(weights[i] * inverse, -8, 7));
 }
 
-// 128 or 64 weights of an output, filled up with zeros, to a column of a panel of `width` columns.
+// 64 weights of an output, filled up with zeros, to a column of a panel of `width` columns.
 struct ColumnPlace {
   std::byte* block = nullptr;  // of the group: scales, then integers
   int64_t width = 0;
@@ -125,22 +125,22 @@ struct ColumnPlace {
 };
 
 void PackInt8Column(std::span<const float> weights, bool with_offset, const ColumnPlace& place) {
-  std::array<int, kGroupValues> integers;
+  std::array<int, kWeightGroupValues> integers;
   float scale = 0;
   QuantiseInt8(weights, scale, integers);
   place.PutScale(scale);
   const int64_t step = with_offset ? 4 : 2, offset = with_offset ? kInt8Offset : 0;
-  for (int64_t k = 0; k < kGroupValues; ++k) {
+  for (int64_t k = 0; k < kWeightGroupValues; ++k) {
     place.At(k / step, step, k % step) = static_cast<std::byte>(integers[static_cast<size_t>(k)] + offset);
   }
 }
 
 void PackInt4Column(std::span<const float> weights, const ColumnPlace& place) {
-  std::array<int, kInt4GroupValues> integers;
+  std::array<int, kWeightGroupValues> integers;
   float scale = 0;
   QuantiseInt4(weights, scale, integers);
   place.PutScale(scale);
-  constexpr int64_t kHalf = kInt4GroupValues / 2;
+  constexpr int64_t kHalf = kWeightGroupValues / 2;
   for (int64_t k = 0; k < kHalf; ++k) {
     const int low = integers[static_cast<size_t>(k)] + kInt4Offset;
     const int high = integers[static_cast<size_t>(k + kHalf)] + kInt4Offset;
@@ -151,19 +151,19 @@ void PackInt4Column(std::span<const float> weights, const ColumnPlace& place) {
 // Calls pack(weights of one group and output, place) for all. Columns beyond the outputs are all zeros, so their scale
 // is too.
 template <typename Pack>
-void PackGroups(const PanelLayout& layout, int64_t column_bytes, int group_values, std::span<const float> weight,
-                int64_t inputs, Columns columns, std::span<std::byte> packed, Pack pack) {
-  const int64_t parts = kGroupValues / group_values;
+void PackGroups(const PanelLayout& layout, int64_t column_bytes, std::span<const float> weight, int64_t inputs,
+                Columns columns, std::span<std::byte> packed, Pack pack) {
+  constexpr int64_t kParts = kGroupValues / kWeightGroupValues;
   std::vector<float> padded(static_cast<size_t>(layout.depth * kGroupValues));
   const int64_t end = columns.last == layout.columns ? layout.padded_columns : columns.last;
   for (int64_t column = columns.first; column < end; ++column) {
     std::ranges::fill(padded, 0.0f);
     if (column < layout.columns) std::copy_n(&weight[static_cast<size_t>(column * inputs)], inputs, padded.begin());
     const int64_t first = column / layout.panel_columns * layout.panel_columns, width = layout.width(first);
-    for (int64_t group = 0; group < layout.depth * parts; ++group) {
-      const ColumnPlace place{packed.data() + (layout.offset(first) * parts + group * width) * column_bytes / parts,
+    for (int64_t group = 0; group < layout.depth * kParts; ++group) {
+      const ColumnPlace place{packed.data() + (layout.offset(first) * kParts + group * width) * column_bytes / kParts,
                               width, column - first};
-      pack(std::span(padded).subspan(static_cast<size_t>(group * group_values), static_cast<size_t>(group_values)),
+      pack(std::span(padded).subspan(static_cast<size_t>(group * kWeightGroupValues), size_t{kWeightGroupValues}),
            place);
     }
   }
@@ -179,7 +179,7 @@ std::string PackedLayout(const CpuKernels& kernels, Precision precision) {
     case Precision::kBF16:
       return "bf16-pairs-" + panels;
     case Precision::kInt8:
-      return (kernels.int8_with_offset ? "uint8-fours-group128-" : "int8-pairs-group128-") + panels;
+      return (kernels.int8_with_offset ? "uint8-fours-group64-" : "int8-pairs-group64-") + panels;
     case Precision::kInt4:
       return "int4-group64-" + panels;
   }
@@ -202,13 +202,13 @@ void Pack(const CpuKernels& kernels, Precision precision, std::span<const float>
     case Precision::kBF16:
       return PackInto<uint16_t>(layout, weight, columns, packed);
     case Precision::kInt8:
-      return PackGroups(layout, sizeof(Int8Column), kGroupValues, weight, inputs, columns, packed,
+      return PackGroups(layout, sizeof(Int8Column), weight, inputs, columns, packed,
                         [&](std::span<const float> weights, const ColumnPlace& place) {
                           PackInt8Column(weights, kernels.int8_with_offset, place);
                         });
     case Precision::kInt4:
       return PackGroups(
-          layout, sizeof(Int4Column), kInt4GroupValues, weight, inputs, columns, packed,
+          layout, sizeof(Int4Column), weight, inputs, columns, packed,
           [](std::span<const float> weights, const ColumnPlace& place) { PackInt4Column(weights, place); });
   }
 }
