@@ -32,6 +32,7 @@ sightline_find(CLI11 libcli11-dev)
 sightline_find(prometheus-cpp prometheus-cpp-dev)
 sightline_pkg(webp "libwebp;libwebpdemux" libwebp-dev)
 sightline_pkg(cairo cairo libcairo2-dev)
+sightline_pkg(yaml yaml-cpp libyaml-cpp-dev)
 sightline_pkg(pcre2 libpcre2-8 libpcre2-dev)
 sightline_pkg(utf8proc libutf8proc libutf8proc-dev)
 

@@ -1,64 +1,11 @@
-// Whole answers of the synthetic networks in float32 against the official generate(): ids, passes and the rule of each
-// step; and drafts against plain decoding on the same networks.
+// Whole answers of the synthetic networks against the official generate(): ids, passes and the rule of each step; drafts
+// against plain decoding on the same networks; answers in the smaller number formats.
 #include <gtest/gtest.h>
 
-#include "pipeline/pipeline.h"
-#include "src/pipeline/locate_picture.h"
-#include "tests/support/generation_goldens.h"
-#include "tests/support/locate_models.h"
+#include "tests/support/locate_questions.h"
 
 namespace sightline {
 namespace {
-
-constexpr LocatePrecision kFloat32{Precision::kF32, Precision::kF32};
-
-const Tokenizer& Shipped() {
-  static const Tokenizer tokenizer = [] {
-    const auto files = ShippedTokenizer();
-    return Tokenizer::Parse(files[0].contents, files[1].contents, files[2].contents, "shipped").value();
-  }();
-  return tokenizer;
-}
-
-// Networks by size and seed, loaded once.
-LocateAnything& Network(const GenerationGolden& golden) {
-  static const std::unique_ptr<Backend> backend = MakeCpuBackend({.isa = *DetectIsa()});
-  static std::map<std::pair<std::string, uint64_t>, std::unique_ptr<LocateAnything>> networks;
-  auto& network = networks[{golden.size, golden.seed}];
-  if (network == nullptr) network = LoadSynthetic(*backend, golden.size, golden.seed, kFloat32);
-  return *network;
-}
-
-// The question of a golden, ready to be answered.
-struct Asked {
-  LocatePrompt prompt;
-  std::shared_ptr<const std::vector<float>> pictures;  // image rows in the order of the prompt
-
-  std::unique_ptr<LocateAnything::Session> NewSession(LocateAnything& network) const {
-    auto session = network.NewSession(std::ssize(prompt.ids) + 128);
-    session->SetImages(pictures);
-    return session;
-  }
-};
-
-Asked Ask(const GenerationGolden& golden, LocateAnything& network) {
-  std::vector<std::vector<float>> rows;
-  std::vector<int64_t> picture_tokens;
-  for (const auto& [seed, width, height] : golden.pictures) {
-    const Image image{width, height, SyntheticRgb(seed, width, height)};
-    const auto picture = PrepareLocatePicture(image, {golden.token_limit, std::nullopt}, "image").value();
-    picture_tokens.push_back(picture.grid.tokens());
-    rows.push_back(network.Encode(picture.patches, picture.grid).value());
-  }
-  LocateQuestion question{LocateTask::kRaw, {golden.question}, golden.system, true};
-  Asked asked{MakeLocatePrompt(Shipped(), LocateTokens(), question, picture_tokens).value(), nullptr};
-  auto pictures = std::make_shared<std::vector<float>>();
-  for (const size_t picture : asked.prompt.pictures) {
-    pictures->insert(pictures->end(), rows[picture].begin(), rows[picture].end());
-  }
-  asked.pictures = pictures;
-  return asked;
-}
 
 Generation AnswerOf(const Asked& asked, LocateAnything& network, const GenerationOptions& options) {
   const auto session = asked.NewSession(network);
@@ -81,7 +28,7 @@ void ExpectDraftsChangeNothing(const GenerationGolden& golden, const Asked& aske
 }
 
 void ExpectFirst(size_t count, const std::string& file) {
-  const auto goldens = ReadGenerationGoldens(std::filesystem::path(SIGHTLINE_TEST_DATA) / "locate" / file);
+  const auto goldens = LocateGoldens(file);
   ASSERT_GE(goldens.size(), count);
   for (const GenerationGolden& golden : std::span(goldens).first(count)) {
     LocateAnything& network = Network(golden);
@@ -95,6 +42,18 @@ void ExpectFirst(size_t count, const std::string& file) {
 TEST(LocateGeneration, OfThePuppetIsTheOfficialOne) { ExpectFirst(6, "puppet_generate_greedy.json"); }
 TEST(LocateGeneration, Long_OfThePuppetIsTheOfficialOne) { ExpectFirst(33, "puppet_generate_greedy.json"); }
 TEST(LocateGeneration, Long_OfTheTinyModelIsTheOfficialOne) { ExpectFirst(36, "tiny_generate_greedy.json"); }
+
+TEST(LocateGeneration, XX) {
+  for (const GenerationGolden& golden : LocateGoldens("tiny_generate_greedy.json")) {
+    for (const Precision language : {Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+      LocateAnything& network = Network(golden, {Precision::kBF16, language});
+      const Asked asked = Ask(golden, network);
+      const Generation g = AnswerOf(asked, network, golden.options);
+      const auto same = std::ranges::mismatch(g.ids, golden.ids).in1 - g.ids.begin();
+      printf("%s %s robust %.3f official bf16 %d ours %ld of %zu\n", golden.name.c_str(), NameOf(language).data(), golden.robust, (int)golden.bf16_same, same, golden.ids.size());
+    }
+  }
+}
 
 }  // namespace
 }  // namespace sightline

@@ -1,5 +1,5 @@
-// Answers of the official generate(), step by step (tests/data/locate/*_generate_greedy.json), and the check of a
-// model's own answer against one.
+// Answers of the official generate(), step by step (tests/data/locate/*_generate_*.json), and the check of a model's own
+// answer against one.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ struct GenerationGolden {
     bool window = false;
     std::string type, source;  // source: empty for single tokens
     int64_t position = 0;
-    std::vector<TokenId> rows, appended;
+    std::vector<TokenId> rows, appended;  // rows: of greedy goldens
     nlohmann::json numbers;  // the step as it stands in the file
   };
 
@@ -39,6 +39,8 @@ struct GenerationGolden {
   GenerationOptions options;  // with `reference`
   std::vector<TokenId> ids;
   int64_t forwards = 0, switches = 0;
+  double robust = 0;       // distance of the nearest other decision, in log probability
+  bool bf16_same = false;  // the official code gives the same ids in bfloat16
   std::vector<Step> steps;
 };
 
@@ -47,6 +49,7 @@ inline GenerationOptions GoldenOptions(const nlohmann::json& params) {
   options.reference = true;
   options.mode = ParseDecodingMode(params["mode"].get<std::string>()).value();
   options.max_new_tokens = params["max_new"].get<int64_t>();
+  options.sampling.temperature = params["t"].get<double>();
   options.sampling.repetition_penalty = params["repetition_penalty"].get<double>();
   options.sampling.top_p = params.value("top_p", 1.0);
   options.sampling.top_k = params.value("top_k", 0);
@@ -58,7 +61,7 @@ inline GenerationGolden::Step GoldenStep(const nlohmann::json& step) {
           step["type"].get<std::string>(),
           step.value("source", ""),
           step["total_before"].get<int64_t>(),
-          step["x0"].get<std::vector<TokenId>>(),
+          step.value("x0", std::vector<TokenId>()),
           step["appended"].get<std::vector<TokenId>>(),
           step};
 }
@@ -78,6 +81,8 @@ inline GenerationGolden ReadGenerationGolden(const nlohmann::json& golden) {
   read.options = GoldenOptions(golden["params"]);
   read.ids = golden["ids"].get<std::vector<TokenId>>();
   read.forwards = golden["forwards"].get<int64_t>(), read.switches = golden["switches_to_ar"].get<int64_t>();
+  read.robust = golden["min_robust"].get<double>();
+  read.bf16_same = golden.value("bf16_same", false);
   for (const auto& step : golden["steps"]) read.steps.push_back(GoldenStep(step));
   return read;
 }
