@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -124,10 +125,73 @@ class HttpServer {
 // ---------------------------------------------------------------------------------------------------------------------
 // Asking other servers
 
+// A head and what came with it.
 struct HttpAnswer {
   int status = 0;
-  std::string body;
+  std::string body{};
+  HttpHeaders headers{};                                 // names as received
+  std::string url{};                                     // what answered, after redirects
+  std::string_view Header(std::string_view name) const;  // case-insensitive; the first, or empty when absent
 };
+
+// A body that is read piece by piece, perhaps from the beginning again when a connection breaks. Lives until the
+// request has ended; called on the thread that sends.
+struct HttpBodyReader {
+  uint64_t size = 0;
+  // Fills the beginning of `bytes` with what stands at `offset`; as much as there is, at least one byte.
+  std::function<Result<size_t>(uint64_t offset, std::span<std::byte> bytes)> read{};
+};
+
+struct HttpCall {
+  std::string method = "GET";
+  std::string url;
+  HttpHeaders headers{};  // values with control bytes are kInvalidRequest
+  std::string body{};
+  HttpBodyReader reader{};  // sent in place of `body` when its `read` is set
+  // Gets the body of a 2xx answer piece by piece, in place of HttpAnswer::body; an error ends the request with it.
+  std::function<Status(const HttpAnswer& head, std::span<const std::byte> bytes)> sink{};
+  uint64_t max_body_bytes = 64u << 20;         // of an answer that is kept; kBodyTooLarge
+  std::chrono::milliseconds timeout{0};        // for the whole request; 0: as long as bytes move
+  int redirects = 0;                           // followed for GET and HEAD; beyond them the 3xx is the answer
+  std::function<void(uint64_t bytes)> sent{};  // how much of the body has gone so far
+};
+
+struct HttpClientOptions {
+  std::string user_agent = "sightline";
+  std::chrono::milliseconds connect_timeout{10'000};
+  std::chrono::seconds stall_timeout{30};  // without a byte in either direction: kDeadline
+};
+
+// Asks http and https servers. Certificates are checked (SSL_CERT_FILE names other roots); proxies come from the
+// environment (http_proxy, https_proxy, all_proxy, no_proxy). Authorization and Cookie headers go to the scheme, host
+// and port of HttpCall::url alone, and no redirect leads from https to http. Connections are kept for the next request.
+// Errors name scheme, host and path of a URL and never its user, password or query, nor any header: kUnreachable for no
+// answer or a broken one, kDeadline for one too slow, kCancelled when `stop` is asked. An error status is an answer.
+// Any thread; each call waits on its own.
+class HttpClient {
+ public:
+  explicit HttpClient(HttpClientOptions options = {});
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  Result<HttpAnswer> Send(const HttpCall& call, std::stop_token stop = {}) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// "https://host:443" of "https://user:word@Host/path?query": what may see the same secrets; empty when it is no http or
+// https URL.
+std::string UrlOrigin(const std::string& url);
+// `location` as seen from `base`, as in a Location header (RFC 3986, 5.2); empty when there is no such URL.
+std::string ResolveUrl(const std::string& base, const std::string& location);
+// For messages: without user, password, query and fragment.
+std::string PrintableUrl(const std::string& url);
+// Everything but letters, digits and -._~ as %XX; `kept` are left too ("/" for paths).
+std::string PercentEncoded(std::string_view text, std::string_view kept = {});
+
 // POSTs a JSON text to an http or https URL and waits. Redirects are not followed. kUnreachable when there is no answer
 // in time, or one over 256 MiB; an error status is an answer. Any thread.
 Result<HttpAnswer> PostJson(const std::string& url, const std::string& body, std::chrono::milliseconds timeout);
