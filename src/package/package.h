@@ -58,7 +58,7 @@ bool operator==(const Value::Member& a, const Value::Member& b);
 // Reads one YAML document as YAML 1.1 with the types that PyYAML gives plain scalars: 010 is eight, 1:30 is ninety,
 // `no` is false, 5.1 is a number, "5.1" is text. Refuses, as kInvalidRequest with the line, what cannot be held
 // faithfully (integers beyond 64 bits, dates, unknown tags, a key given twice, keys that are no text) and what would
-// take too much memory (more than 1 MiB of text, 100'000 values after aliases are followed, 64 levels).
+// take too much memory (more than 1 MiB, 100 000 values after aliases are followed, 1000 keys in a map, 64 levels).
 // `name` stands in front of errors.
 Result<Value> ParseYaml(std::string_view text, const std::string& name);
 
@@ -154,7 +154,9 @@ struct GitSource {
   std::string repo, ref;
   std::optional<std::string> sha{};  // 40 hexadecimal digits, once resolved
 };
-using SourceRoot = std::variant<std::string, GitSource>;  // a folder as written ("~" is not expanded), or a repository
+using SourceRoot = std::variant<std::string, GitSource>;  // a folder as written, or a repository
+// A folder as written, with a leading "~" as $HOME; relative ones stay relative to the current folder.
+std::filesystem::path ExpandHome(const std::string& written);
 
 struct ExtraCode {
   SourceRoot root;
@@ -276,8 +278,9 @@ struct WireFacts {
   std::string image_tag;
   std::optional<std::string> image_digest{};
   std::string tt_metal_version = "unknown";
-  std::string created_at;                 // ISO 8601, UTC
-  std::optional<std::string> hostname{};  // names the machine to everyone: none unless asked for
+  std::string tt_kernel_version = "0.1.0";  // of the packaging tool
+  std::string created_at;                   // ISO 8601, UTC
+  std::optional<std::string> hostname{};    // names the machine to everyone: none unless asked for
   Value built{Value::Map{}};
   Value runtime{Value::Map{}};  // as Manifest::runtime, with pins
 };
