@@ -123,6 +123,12 @@ void LogWarning(std::string_view line);
 void LogError(std::string_view line);
 void LogDebug(std::string_view line);
 
+// Lets standard output and standard error go to `path`, whoever writes there, and from now on a log line that finds the
+// file larger than `limit_bytes` begins a new one (see RotateFile). Call once, before other threads start.
+Status LogToFile(const std::filesystem::path& path, uint64_t limit_bytes, int keep);
+// PATH becomes PATH.1, that one PATH.2, up to PATH.KEEP; what was called so is gone. No file: nothing happens.
+Status RotateFile(const std::filesystem::path& path, int keep);
+
 // "0.1.0"
 std::string_view Version();
 

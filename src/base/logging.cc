@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/base.h"
+#include "base/log_file.h"
 
 namespace sightline {
 namespace {
@@ -39,7 +40,9 @@ std::string WithoutControlCharacters(std::string_view line) {
 }
 
 void Log(spdlog::level::level_enum level, std::string_view line) {
-  if (Logger().should_log(level)) Logger().log(level, WithoutControlCharacters(line));
+  if (!Logger().should_log(level)) return;
+  RotateLogFileIfLarge();
+  Logger().log(level, WithoutControlCharacters(line));
 }
 
 }  // namespace
