@@ -36,7 +36,14 @@ std::string Suggestion(const std::string& key, const std::vector<std::string>& k
   return fmt::format("; did you mean {}?", *nearest);
 }
 
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
 }  // namespace
+
+bool IsVariableName(std::string_view name) {
+  return !name.empty() && IsLetter(name.front()) &&
+         std::all_of(name.begin(), name.end(), [](char c) { return IsLetter(c) || (c >= '0' && c <= '9'); });
+}
 
 void ProblemList::Add(std::string path, int line, std::string message) {
   problems_.push_back({std::move(path), line, std::move(message)});
@@ -176,7 +183,7 @@ EnvironmentList FieldReader::Environment(std::string_view key) {
   const Value map = Map(key);
   for (const auto& [name, value] : *map.AsMap()) {
     const std::string path = fmt::format("{}.{}", PathOf(key), name);
-    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+    if (!IsVariableName(name)) {
       problems_->Add(path, value.line, fmt::format("{} is no name of an environment variable", path));
     } else if (value.AsText() && value.AsText()->find('\0') == std::string::npos) {
       list.emplace_back(name, *value.AsText());

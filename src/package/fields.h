@@ -67,6 +67,8 @@ class FieldReader {
   std::vector<std::string> known_;
 };
 
+// Of an environment variable, as a shell can export it.
+bool IsVariableName(std::string_view name);
 std::string PathOfItem(std::string_view path, size_t index);
 // "a number", "text": what a value is, for sentences.
 std::string_view NameOfType(const Value& value);

@@ -40,13 +40,6 @@ const std::vector<KindDescription>& Table() {
   return kTable;
 }
 
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-bool IsVariableName(std::string_view name) {
-  return !name.empty() && IsLetter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [](char c) { return IsLetter(c) || (c >= '0' && c <= '9'); });
-}
-
 // Checks one runtime block, writing problems under "runtime.KEY".
 class RuntimeChecker {
  public:

@@ -5,6 +5,7 @@
 #include "package/card_fields.h"
 #include "package/kinds.h"
 #include "package/manifest_reading.h"
+#include "package/profile_name.h"
 #include "package/python_text.h"
 #include "package/serve_settings.h"
 
@@ -93,15 +94,6 @@ void ReadImage(const Value& value, ProblemList& problems, Manifest& manifest) {
   fields.Finish();
 }
 
-// Becomes part of a container's name.
-bool IsProfileName(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '-';
-  };
-  return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), allowed);
-}
-
 void ReadProfiles(FieldReader& fields, ProblemList& problems, Manifest& manifest) {
   const Value::List& profiles = fields.List("serve_profiles");
   for (size_t i = 0; i < profiles.size(); ++i) {
@@ -132,6 +124,14 @@ std::string ReadName(FieldReader& fields, const Value& root, const ProblemList& 
 }
 
 }  // namespace
+
+bool IsProfileName(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= 128 && std::all_of(name.begin(), name.end(), allowed);
+}
 
 bool IsSlug(std::string_view name) {
   const auto starts = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };

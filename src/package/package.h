@@ -324,6 +324,7 @@ struct DockerRunInput {
   std::filesystem::path cache_folder{};          // ~/.cache/tt-model/NAME: holds cache, weights and tensors
   bool token_is_set = false;                     // HF_TOKEN: passed by name only
   bool descriptor_labels = true;                 // tt.model.*
+  bool pin_variables = true;  // TT_MODEL_WEIGHTS_REVISION and TT_WEIGHTS_REVISION, for servers that are not vLLM
   std::string image{};
   std::vector<std::string> arguments{};  // for the server, behind its own
 };
@@ -396,7 +397,7 @@ struct BuildFacts {
 Result<BuildFiles> GenerateBuildFiles(const Manifest& manifest, const BuildFacts& facts);
 // The version in "torch==VERSION" of tt_metal/python_env/requirements-dev.txt, where it can be read.
 std::optional<std::string> TorchPin(const std::filesystem::path& tt_metal);
-// `docker build` of `context`; `metal` is the folder of the tt-metal tree, empty where the build clones it.
+// `docker build` of `context`; `metal` is the copied tt-metal tree, an empty folder where the build clones it.
 std::vector<std::string> DockerBuildCommand(const Manifest& manifest, const BuildFacts& facts, const std::string& tag,
                                             const std::filesystem::path& metal, const std::filesystem::path& context);
 // "tt-model/NAME:build-SHA9", and once built "tt-model/NAME:ID12".
