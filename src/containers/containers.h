@@ -140,11 +140,15 @@ class ContainerEngine {
   Result<std::vector<ContainerState>> InspectRunning() const;
   // Nothing when there is no container of exactly this name or id.
   Result<std::optional<ContainerState>> Inspect(const std::string& name) const;
+  Result<bool> Exists(const std::string& name) const;
+  Result<bool> IsRunning(const std::string& name) const;  // false also when there is none
+  // Of a container that ended; nothing when it cannot be read.
+  std::optional<int> ExitCode(const std::string& name) const;
   // Runs `arguments`, all that follows "run" (with --detach where it is wanted), with options().run_arguments put
-  // before --name or first. Returns what it printed: the id, or the output of a run that is not detached.
+  // first, after --detach. Returns what it printed: the id, or the output of a run that is not detached.
   Result<std::string> Run(const std::vector<std::string>& arguments, const ProcessLimits& limits = {}) const;
-  // The exit code that the container ended with; nothing when it could not be read.
-  Result<std::optional<int>> Stop(const std::string& name, std::chrono::seconds grace) const;
+  // SIGTERM, then SIGKILL after `grace`. Waits.
+  Status Stop(const std::string& name, std::chrono::seconds grace) const;
   Status Remove(const std::string& name, bool force) const;
   // `logs` as a command, to stream or to run in the foreground.
   ProcessCommand LogsCommand(const std::string& name, bool follow) const;
@@ -221,10 +225,11 @@ struct StopReport {
   std::optional<int> exit_code{};
   ChipReset reset = ChipReset::kNotNeeded;
 };
-// Stops and removes a container. One that had to be killed leaves its chips in an unknown state: then, unless another
-// container holds one of them by now, they are reset from a throwaway container of `image`. Containers without devices
-// need none. `grace` is 120 s in tt-model.
-Result<StopReport> StopContainer(const ContainerEngine& engine, const std::string& name, const std::string& image,
+// Stops and removes a container that runs, or may run: one that cannot be inspected is stopped and removed too. A
+// container that had to be killed leaves its chips in an unknown state: then they are reset by tt-smi in a throwaway
+// container of `reset_image` (all chips where the label does not say which), unless another container holds one of them
+// by now. Without `reset_image` nothing is reset. `grace` is 120 s in tt-model.
+Result<StopReport> StopContainer(const ContainerEngine& engine, const std::string& name, const std::string& reset_image,
                                  std::chrono::seconds grace);
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ struct OciImage {
   OciDescriptor manifest;
   OciDescriptor config;
   std::vector<OciDescriptor> layers;
+  std::vector<std::string> diff_ids;  // digests of the unpacked layers
   OciConfig runs;
   uint64_t bytes = 0;  // of manifest, config and layers
 };
@@ -99,18 +100,20 @@ struct OciImageRecipe {
   std::map<std::string, std::string> annotations{};  // of the manifest
 };
 // Writes a layout of one image into `folder`, which must be empty or absent; on failure nothing of it stays. The same
-// input gives the same bytes anywhere: members sorted by name as bytes, time 0, owner 0:0, modes 0755 and 0644
-// (executable or not), gzip without a name or time. Symbolic links stay links and must not lead out of `source`;
-// devices, sockets and pipes are refused. manifest.json is written too, so that `docker load` knows the reference.
+// input gives the same bytes (with the same zlib): members sorted by name as bytes, time 0, owner 0:0, modes 0755 and
+// 0644 (executable or not), gzip without a name or time. Symbolic links stay as they are: a container's root confines
+// them. Devices, sockets and pipes are refused. manifest.json is written too, so that `docker load` knows the
+// reference.
 Result<OciImage> WriteOciImage(const OciImageRecipe& recipe, const std::filesystem::path& folder,
                                const TransferOptions& options = {});
 
-// The archive `docker load` takes: all files of the layout, sorted, links followed, no folders of their own. When
-// `reference` is given, index.json and manifest.json in the archive name it for the layout's only image, whatever the
-// layout says.
+// The archive `docker load` takes: all of the layout's folder, sorted, links to files followed. When `reference` is
+// given
+// ("tt-model/gaze:0123456789ab"), index.json and manifest.json in the archive name it for the layout's only image,
+// whatever the layout says.
 Status WriteDockerArchive(const std::filesystem::path& folder, const std::string& reference, ByteSink sink);
 
-// The archive of `docker save`, or `podman save` in either of its formats, into a layout. `folder` must be empty or
+// The archive of `docker save`, or of `podman save --format oci-archive`, into a layout. `folder` must be empty or
 // absent; on failure nothing of it stays. An archive without oci-layout (Docker below 25) is refused with a sentence
 // that says so.
 Status ReadDockerArchive(ByteSource source, const std::filesystem::path& folder, const TransferOptions& options = {});
@@ -124,18 +127,20 @@ struct UnpackLimits {
   uint64_t max_ratio = 1000;                 // unpacked to packed, counted beyond the first 64 MiB
   size_t max_depth = 64;                     // folders within folders
 };
-enum class Whiteouts { kPlainFiles, kApply, kRefuse };  // .wh.NAME and .wh..wh..opq of layers
+enum class Whiteouts { kPlainFiles, kApply };  // .wh.NAME and .wh..wh..opq, by which a layer removes
 
 struct UnpackReport {
   uint64_t entries = 0;
   uint64_t bytes = 0;
-  std::string digest;  // of the archive as it was read, "sha256:..."
+  std::string digest;        // of the archive as it was read, "sha256:..."
+  std::string plain_digest;  // of the tar inside
 };
 // Unpacks tar (plain, gzip, zstd, xz or bzip2) into `folder`, which is created. Refused, with the member's name and
-// why: absolute names, "..", names that are empty or hold NUL, control bytes or backslashes, links and hard links that
-// lead out of the folder, anything written through a link, a file where a folder was and the reverse, members that come
-// twice (unless whiteouts are applied: layers do that), devices, pipes and sockets, sparse tricks, set-uid bits
-// (dropped), and more than the limits allow. Owners and times are not kept. After an error the folder holds what came
+// why: absolute names, "..", empty names, names with control bytes; links that lead out of the folder, hard links to
+// anything but a file of this archive, anything written through a link; a file where a folder is and the reverse, files
+// that are there already; devices, pipes and sockets, sparse files; more than the limits allow. With Whiteouts::kApply
+// later members replace what is there, as layers do, and absolute links, which mean the image's root, become relative
+// ones. Set-uid bits, owners, times and extended attributes are dropped. After an error the folder holds what came
 // before it.
 Result<UnpackReport> UnpackArchive(ByteSource source, const std::filesystem::path& folder, Whiteouts whiteouts,
                                    const UnpackLimits& limits = {}, const TransferOptions& options = {});
@@ -185,7 +190,7 @@ Result<std::optional<RegistryCredentials>> FindRegistryCredentials(const std::st
 
 struct RegistryOptions {
   std::optional<RegistryCredentials> credentials{};
-  bool plain_http = false;                    // loopback hosts always may; others only so
+  bool plain_http = false;                    // loopback hosts are always spoken to without TLS
   std::chrono::milliseconds timeout{30'000};  // without a byte
   int attempts = 5;                           // per request; waits grow, Retry-After counts
   uint64_t chunk_bytes = 16u << 20;           // of uploads; 0 sends each blob in one piece
