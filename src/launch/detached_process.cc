@@ -32,6 +32,7 @@ struct Pipe {
 
 // What the child needs, made before it exists: between fork and exec nothing may allocate.
 struct Prepared {
+  const char* program = nullptr;
   std::vector<char*> arguments, environment;
   int log = -1, null = -1;
 };
@@ -45,6 +46,7 @@ bool IsHidden(std::string_view entry, const std::vector<std::string>& hidden) {
 
 Prepared Prepare(const DetachedCommand& command) {
   Prepared prepared;
+  prepared.program = command.program.c_str();
   for (const std::string& word : command.arguments) prepared.arguments.push_back(const_cast<char*>(word.c_str()));
   prepared.arguments.push_back(nullptr);
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -70,7 +72,7 @@ Prepared Prepare(const DetachedCommand& command) {
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   ::signal(SIGPIPE, SIG_DFL);
-  ::execve(prepared.arguments.front(), prepared.arguments.data(), prepared.environment.data());
+  ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());
   const int cause = errno;
   [[maybe_unused]] const ssize_t told = ::write(failure.ends[1], &cause, sizeof cause);
   ::_exit(127);
@@ -91,7 +93,7 @@ Result<ProcessIdentity> LetGo(pid_t child, Pipe& gate, Pipe& failure, const Deta
   int cause = 0;
   if (::read(failure.ends[0], &cause, sizeof cause) == sizeof cause) {
     ::waitpid(child, nullptr, 0);
-    return tl::make_unexpected(ErrnoError("start", command.arguments.front(), cause));
+    return tl::make_unexpected(ErrnoError("start", command.program, cause));
   }
   return *identity;
 }
@@ -110,7 +112,7 @@ Result<ProcessIdentity> StartDetached(const DetachedCommand& command,
   if (prepared.log < 0) return tl::make_unexpected(ErrnoError("write", command.log, errno));
   if (prepared.null < 0) return tl::make_unexpected(ErrnoError("read", "/dev/null", errno));
   const pid_t child = ::fork();
-  if (child < 0) return tl::make_unexpected(ErrnoError("start", command.arguments.front(), errno));
+  if (child < 0) return tl::make_unexpected(ErrnoError("start", command.program, errno));
   if (child == 0) Become(prepared, gate, failure);
   return LetGo(child, gate, failure, command, announce);
 }

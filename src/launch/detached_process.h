@@ -12,7 +12,8 @@
 namespace sightline {
 
 struct DetachedCommand {
-  std::vector<std::string> arguments;           // the program first, as a path
+  std::filesystem::path program;
+  std::vector<std::string> arguments;           // its name first
   std::vector<std::string> hidden_variables{};  // of our environment, which it does not get
   std::filesystem::path log;                    // gets what it writes; appended to
 };

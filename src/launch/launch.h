@@ -34,11 +34,11 @@ struct LaunchSettings {
   std::filesystem::path hf_home;  // HF_HOME or ~/.cache/huggingface: what a container sees as /hf
   bool token_is_set = false;      // HF_TOKEN: containers get it by name
   uint32_t user = 0, group = 0;   // whom a container runs as where the engine is not rootless
-  // From landmark-less start to giving up. TT_MODEL_READY_TIMEOUT, in whole seconds.
-  std::chrono::seconds ready_timeout{14'400};
 };
 // kUsage names the variable that makes no sense.
 Result<LaunchSettings> LaunchSettingsFromEnvironment();
+// How long a server may take to become ready: TT_MODEL_READY_TIMEOUT, a whole number of seconds, else four hours.
+Result<std::chrono::seconds> ReadyTimeoutFromEnvironment();
 
 // Whether nothing listens there: binds the wildcard address, with SO_REUSEADDR.
 bool PortIsFree(int port);
@@ -55,13 +55,14 @@ struct ServeRequest {
   std::string target;  // as the user typed it; see ParseTarget
   std::optional<std::string> profile{};
   std::optional<int> port{};
-  std::string devices{};                 // "0,1"; empty: the lowest free ones
-  std::optional<RunMode> mode{};         // none: see ChooseRun
-  bool detach = false;                   // do not wait until it is ready
-  bool local_only = false;               // ask no network
-  bool no_weights = false;               // fetch none
-  bool refresh = false;                  // first see whether the package has changed
-  std::vector<std::string> arguments{};  // for the server, as they are
+  std::string devices{};                       // "0,1"; empty: the lowest free ones
+  std::optional<RunMode> mode{};               // none: see ChooseRun
+  bool detach = false;                         // do not wait until it is ready
+  bool local_only = false;                     // ask no network
+  bool no_weights = false;                     // fetch none
+  bool refresh = false;                        // first see whether the package has changed
+  std::vector<std::string> arguments{};        // for the server, as they are
+  std::chrono::seconds ready_timeout{14'400};  // see ReadyTimeoutFromEnvironment
   LicenseQuestion license{};
   std::function<void(std::string_view line)> log_line{};  // of the server, while it is waited for
 };
@@ -104,7 +105,7 @@ struct RunningPackage {
 };
 
 struct StopRequest {
-  std::string target;
+  std::string target;  // empty: everything that runs
   std::optional<std::string> profile{};
   std::chrono::seconds grace{120};
 };
@@ -156,9 +157,10 @@ class Launcher {
   // Containers and native servers, the latter first; `all`: also what has ended. An engine that does not answer is a
   // note.
   Result<std::vector<RunningPackage>> Running(bool all, Reporter* reporter);
-  // To standard output, as it is; returns the exit code of what printed it. kNotFound when nothing of it runs (of a
-  // native server also its last log is shown).
-  StoreResult<int> ShowLogs(const LogRequest& request, std::stop_token stop = {});
+  // Hands over each line; returns the exit code of what printed it (128 + SIGINT when `stop` asked). kNotFound when
+  // nothing of it runs and nothing that has ended is left to be read.
+  StoreResult<int> ReadLogs(const LogRequest& request, const std::function<void(std::string_view line)>& line,
+                            std::stop_token stop = {});
   StoreResult<std::vector<ProfileRow>> Profiles(const std::string& target);
 
  private:

@@ -125,7 +125,10 @@ Result<NativeServer> NativeServers::Start(NativeServer server, const std::vector
   server.log = LogOf(server.name);
   SIGHTLINE_RETURN_IF_ERROR(RotateFile(server.log, kLogsKept));
   server.started = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const DetachedCommand command{words, {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, server.log};
+  std::vector<std::string> arguments = words;
+  arguments.front() = "sightline";  // whatever name the file has: that of tt-model would change what it does
+  const DetachedCommand command{
+      words.front(), std::move(arguments), {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, server.log};
   SIGHTLINE_ASSIGN_OR_RETURN(server.process, StartDetached(command, [&](const ProcessIdentity& process) {
                                server.process = process;
                                return WriteFileAtomically(FileOf(server.name), AsBytes(NativeRecordText(server)));

@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "launch/candidates.h"
+#include "launch/steps.h"
+
+namespace sightline {
+namespace {
+
+constexpr std::string_view kProfileLabel = "org.tenstorrent.tt-model.profile";
+constexpr std::string_view kRepoLabel = "org.tenstorrent.tt-model.repo";
+constexpr std::string_view kPortLabel = "tt.model.port";
+
+// "3h 12m", as two units.
+std::string Uptime(int64_t seconds) {
+  constexpr int64_t kMinute = 60, kHour = 3600, kDay = 86'400;
+  if (seconds < kMinute) return fmt::format("{}s", std::max<int64_t>(0, seconds));
+  if (seconds < kHour) return fmt::format("{}m {}s", seconds / kMinute, seconds % kMinute);
+  if (seconds < kDay) return fmt::format("{}h {}m", seconds / kHour, seconds % kHour / kMinute);
+  return fmt::format("{}d {}h", seconds / kDay, seconds % kDay / kHour);
+}
+
+// The port on this machine in "0.0.0.0:20000->20000/tcp, ...".
+int PublishedPort(std::string_view ports) {
+  const size_t arrow = ports.find("->");
+  const size_t colon = arrow == std::string_view::npos ? arrow : ports.rfind(':', arrow);
+  int port = 0;
+  if (colon != std::string_view::npos) std::from_chars(ports.data() + colon + 1, ports.data() + arrow, port);
+  return port;
+}
+
+// Whether a native server is ready: it answers before it is.
+std::string NativeStatus(int port) {
+  HttpCall call;
+  call.url = fmt::format("http://127.0.0.1:{}/health", port);
+  call.timeout = std::chrono::seconds(1);
+  HttpClientOptions options;
+  options.connect_timeout = call.timeout;
+  const auto answer = HttpClient(options).Send(call);
+  if (!answer || answer->status != 200) return "running";
+  const auto health = ParseJson(answer->body, "health");
+  const Value* status = health ? health->Find("status") : nullptr;
+  const std::string* text = status == nullptr ? nullptr : status->AsText();
+  if (text == nullptr) return "running";
+  return *text == "ok" ? "ready" : *text;
+}
+
+RunningPackage Describe(const NativeServer& server) {
+  RunningPackage row;
+  row.mode = RunMode::kNative;
+  row.name = server.name;
+  row.target = server.target;
+  row.profile = kNativeProfile;
+  row.port = server.port;
+  row.status = NativeStatus(server.port);
+  row.log = server.log;
+  row.pid = server.process.pid;
+  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  row.uptime_seconds = std::max<int64_t>(0, now - server.started);
+  row.uptime = Uptime(*row.uptime_seconds);
+  return row;
+}
+
+std::string LabelOf(const ContainerState& container, std::string_view label) {
+  const auto found = container.labels.find(std::string(label));
+  return found == container.labels.end() ? "" : found->second;
+}
+
+RunningPackage Describe(const ContainerRow& listed, const ContainerState& container) {
+  RunningPackage row;
+  row.name = listed.name;
+  row.image = listed.image;
+  row.target = LabelOf(container, kRepoLabel);
+  if (row.target.empty()) row.target = LabelOf(container, kPackageLabel);
+  row.profile = LabelOf(container, kProfileLabel);
+  row.port = PublishedPort(listed.ports);
+  const std::string port = LabelOf(container, kPortLabel);
+  if (row.port == 0) std::from_chars(port.data(), port.data() + port.size(), row.port);
+  row.status = container.running ? "running" : "exited";
+  constexpr std::string_view kUp = "Up ";
+  row.uptime = listed.status.starts_with(kUp) ? listed.status.substr(kUp.size()) : listed.status;
+  return row;
+}
+
+Result<std::vector<RunningPackage>> Containers(const ContainerEngine& engine, bool all) {
+  std::vector<RunningPackage> rows;
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<ContainerRow> listed, engine.List(std::string(kPackageLabel), all));
+  for (const ContainerRow& container : listed) {
+    SIGHTLINE_ASSIGN_OR_RETURN(const auto state, engine.Inspect(container.name));
+    if (state) rows.push_back(Describe(container, *state));  // else it has gone meanwhile
+  }
+  return rows;
+}
+
+std::string ImageOf(const LocalPackage& package) {
+  if (!NeedsDevices(package.manifest)) return {};  // no chip is held, so none is reset
+  if (package.entry && !package.entry->image.empty()) return package.entry->image;
+  return package.manifest.container ? package.manifest.container->image.tag : "";
+}
+
+std::string_view Describe(const StopReport& report) {
+  switch (report.reset) {
+    case ChipReset::kRan:
+      return "killed, mesh reset ran";
+    case ChipReset::kFailed:
+      return "killed, mesh reset did NOT complete";
+    case ChipReset::kSkipped:
+      return "killed, mesh reset skipped: another container holds the chips";
+    case ChipReset::kNotNeeded:
+      break;
+  }
+  return report.clean ? "clean shutdown" : "killed";
+}
+
+// Stops one thing and says how it went.
+template <typename Stopping>
+StoreResult<StoppedPackage> StopOne(Reporter& reporter, const std::string& name, RunMode mode, Stopping stopping) {
+  ReportedStep step(reporter, "stop-" + name, "stopping " + name);
+  SIGHTLINE_ASSIGN_OR_RETURN(const StopReport report, stopping());
+  step.Done("stopped " + name, std::string(Describe(report)));
+  if (mode == RunMode::kContainer && !report.clean && report.reset != ChipReset::kNotNeeded) {
+    reporter.OnWarning(
+        "a server that had to be killed may leave the card unusable: only a reboot of the host is "
+        "certain to bring it back");
+  }
+  return StoppedPackage{name, mode, report};
+}
+
+}  // namespace
+
+Result<std::vector<RunningPackage>> Launcher::Running(bool all, Reporter* reporter) {
+  std::vector<RunningPackage> rows;
+  for (const NativeServer& server : state_->natives.List()) rows.push_back(Describe(server));
+  const auto engine = state_->store.Engine();
+  if (!engine) return rows;  // without an engine there are no containers
+  const auto containers = Containers(*engine, all);
+  if (!containers) {
+    Told(reporter).OnNote(fmt::format("containers are not listed: {}", containers.error().message));
+    return rows;
+  }
+  rows.insert(rows.end(), containers->begin(), containers->end());
+  return rows;
+}
+
+StoreResult<std::vector<StoppedPackage>> Launcher::Stop(const StopRequest& request, Reporter* reporter) {
+  Reporter& told = Told(reporter);
+  std::vector<StoppedPackage> stopped;
+  const auto stop_native = [&](const NativeServer& server) -> StoreStatus {
+    SIGHTLINE_ASSIGN_OR_RETURN(StoppedPackage one, StopOne(told, server.name, RunMode::kNative, [&] {
+                                 return state_->natives.Stop(server, request.grace);
+                               }));
+    stopped.push_back(std::move(one));
+    return {};
+  };
+  const auto stop_container = [&](const ContainerEngine& engine, const std::string& name,
+                                  const std::string& image) -> StoreStatus {
+    SIGHTLINE_ASSIGN_OR_RETURN(StoppedPackage one, StopOne(told, name, RunMode::kContainer, [&] {
+                                 return StopContainer(engine, name, image, request.grace);
+                               }));
+    stopped.push_back(std::move(one));
+    return {};
+  };
+  if (request.target.empty()) {
+    for (const NativeServer& server : state_->natives.List()) SIGHTLINE_RETURN_IF_ERROR(stop_native(server));
+    const auto engine = state_->store.Engine();
+    if (!engine) return stopped;
+    SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<RunningPackage> running, Containers(*engine, false));
+    for (const RunningPackage& row : running) SIGHTLINE_RETURN_IF_ERROR(stop_container(*engine, row.name, row.image));
+    return stopped;
+  }
+  const auto found = FindInstalled(state_->store, request.target);
+  if (WantsNative(request.profile)) {
+    const auto server = state_->natives.Find(NativeName(request.target, found));
+    if (server) SIGHTLINE_RETURN_IF_ERROR(stop_native(*server));
+  }
+  if (!found && !stopped.empty()) return stopped;
+  if (!found) return tl::make_unexpected(found.error());
+  if (!WantsContainer(request.profile)) return stopped;
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto candidates, CandidateContainers(found->package, request.profile));
+  const auto engine = state_->store.Engine();
+  if (!engine) {
+    // Where no engine is, no container runs; a package that runs natively never needed one.
+    if (found->package.native || !stopped.empty()) return stopped;
+    return tl::make_unexpected(StoreError(engine.error()));
+  }
+  for (const std::string& name : candidates) {
+    const auto running = engine->IsRunning(name);
+    if (!running && found->package.native) continue;
+    if (!running) return tl::make_unexpected(StoreError(running.error()));
+    if (*running) SIGHTLINE_RETURN_IF_ERROR(stop_container(*engine, name, ImageOf(found->package)));
+  }
+  return stopped;
+}
+
+}  // namespace sightline
