@@ -1,0 +1,166 @@
+#include "cli/live_reporter.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cli/number_text.h"
+#include "cli/terminal.h"
+
+namespace sightline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kSpinner[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
+constexpr std::chrono::milliseconds kFrame{100};
+constexpr size_t kNarrow = 60;  // columns below which there is no bar
+
+size_t TerminalColumns() {
+  winsize size{};
+  constexpr size_t kUsual = 80;
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+class LiveReporter : public ShownReporter {
+ public:
+  LiveReporter() : columns_(TerminalColumns()), drawing_([this](const std::stop_token& stop) { Draw(stop); }) {}
+  ~LiveReporter() override {
+    drawing_.request_stop();
+    drawing_.join();
+    ClearLive();
+  }
+
+  void OnStep(const StepReport& step) override {
+    const std::lock_guard lock(mutex_);
+    if (step.state == StepState::kStart) {
+      active_ = step;
+      begun_ = Clock::now();
+      progress_.reset();
+      return DrawLive();
+    }
+    const bool known = active_ && active_->key == step.key;
+    const auto elapsed = known ? Clock::now() - begun_ : Clock::duration(0);
+    if (known) active_.reset();
+    WriteRow(StepRow(step, std::chrono::duration_cast<std::chrono::milliseconds>(elapsed), UseColor()));
+  }
+  void OnProgress(const ProgressReport& progress) override {
+    const std::lock_guard lock(mutex_);
+    progress_ = progress;
+  }
+  void OnNote(std::string_view line) override {
+    const std::lock_guard lock(mutex_);
+    WriteRow("• " + OneLine(line));
+  }
+  void OnWarning(std::string_view line) override {
+    const std::lock_guard lock(mutex_);
+    warnings_.push_back("! " + OneLine(line));
+    WriteRow(warnings_.back());
+  }
+  void OnError(const FailureCard& card) override {
+    const std::lock_guard lock(mutex_);
+    ClearLive();
+    active_.reset();
+    std::fputs(CardText(card).c_str(), stderr);
+  }
+  void Finish() override {
+    const std::lock_guard lock(mutex_);
+    ClearLive();
+    active_.reset();
+    // After a resize the rows are no longer where they were.
+    if (TerminalColumns() != columns_ || rows_ == 0) return;
+    std::string up;
+    for (size_t i = 0; i < rows_; ++i) up += "\033[1A\033[2K";
+    rows_ = 0;
+    for (const std::string& warning : warnings_) up += warning + "\n";
+    Write("\r" + up);
+  }
+
+ private:
+  static void Write(const std::string& text) {
+    std::fputs(text.c_str(), stderr);
+    std::fflush(stderr);
+  }
+  void ClearLive() {
+    if (drawn_) Write("\r\033[2K");
+    drawn_ = false;
+  }
+  void WriteRow(const std::string& row) {
+    ClearLive();
+    // Rows that wrap could not be counted; a row with colours has columns that show nothing.
+    Write(ColumnsOf(row) < columns_ || UseColor() ? row + "\n" : CutToColumns(row, columns_ - 1) + "\n");
+    ++rows_;
+  }
+  void DrawLive() {
+    if (!active_) return;
+    const auto elapsed = Clock::now() - begun_;
+    std::string line = fmt::format("{} {}", kSpinner[frame_++ % std::size(kSpinner)], OneLine(active_->label));
+    if (progress_ && columns_ >= kNarrow) {
+      line += "  " + ProgressText(*progress_, elapsed);
+    } else if (elapsed > std::chrono::seconds(1)) {
+      line += "  " + ClockText(std::chrono::duration_cast<std::chrono::seconds>(elapsed));
+    }
+    Write("\r\033[2K" + CutToColumns(line, columns_ - 1));
+    drawn_ = true;
+  }
+  void Draw(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      wake_.wait_for(lock, stop, kFrame, [] { return false; });
+      if (!stop.stop_requested()) DrawLive();
+    }
+  }
+
+  const size_t columns_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::optional<StepReport> active_;
+  Clock::time_point begun_{};
+  std::optional<ProgressReport> progress_;
+  std::vector<std::string> warnings_;
+  size_t rows_ = 0, frame_ = 0;
+  bool drawn_ = false;
+  std::jthread drawing_;  // last: it uses the members above
+};
+
+}  // namespace
+
+std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, bool color) {
+  const bool done = step.state == StepState::kDone;
+  constexpr std::chrono::milliseconds kWorthSaying{800};
+  std::string row = color ? (done ? "\033[32m✓\033[0m " : "\033[31m✗\033[0m ") : (done ? "✓ " : "✗ ");
+  row += OneLine(step.label);
+  if (!step.detail.empty()) row += "  " + OneLine(step.detail);
+  if (elapsed >= kWorthSaying) row += "  " + DurationText(elapsed);
+  return row;
+}
+
+std::string ProgressText(const ProgressReport& progress, Clock::duration elapsed) {
+  const bool bytes = progress.unit == ProgressUnit::kBytes;
+  const auto amount = [bytes](uint64_t value) { return bytes ? DecimalBytes(value) : fmt::format("{}", value); };
+  if (progress.total == 0) return amount(progress.done);
+  const double share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
+  std::string text =
+      fmt::format("{} {}%  {} of {}", BarText(progress.done, progress.total),
+                  std::min(100, static_cast<int>(100 * share)), amount(progress.done), amount(progress.total));
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  constexpr double kSettled = 1;  // seconds before a rate means anything
+  if (!bytes || seconds < kSettled || progress.moved == 0) return text;
+  const double rate = static_cast<double>(progress.moved) / seconds;
+  text += fmt::format("  {}/s", DecimalBytes(static_cast<uint64_t>(rate)));
+  constexpr double kLongestWait = 360'000;  // seconds
+  const double left = static_cast<double>(progress.total - std::min(progress.total, progress.done)) / rate;
+  if (left < kLongestWait)
+    text += fmt::format("  {} left", ClockText(std::chrono::seconds(static_cast<int64_t>(left))));
+  return text;
+}
+
+std::unique_ptr<ShownReporter> MakeLiveReporter() { return std::make_unique<LiveReporter>(); }
+
+}  // namespace sightline
