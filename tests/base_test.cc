@@ -221,6 +221,24 @@ TEST_F(BaseFiles, RefusesWhatIsNoFile) {
   }
 }
 
+TEST_F(BaseFiles, ReadsAPipeWhereThatIsAskedFor) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const size_t limit : {size_t{100}, size_t{3}}) {
+    std::thread writer([&] { std::ofstream(pipe) << "hello"; });
+    const auto read = ReadFile(pipe, limit, Pipes::kRead);
+    writer.join();
+    ASSERT_EQ(read.has_value(), limit == 100);
+    if (read) {
+      EXPECT_EQ(Text(*read), "hello");
+    } else {
+      EXPECT_EQ(read.error().code, Code::kBodyTooLarge);
+    }
+  }
+  EXPECT_FALSE(ReadFile(folder_, 100, Pipes::kRead));
+  EXPECT_FALSE(ReadFile("/dev/zero", 100, Pipes::kRead));
+}
+
 TEST_F(BaseFiles, NamesAMissingFile) {
   const auto mapped = MappedFile::Open(folder_ / "none");
   ASSERT_FALSE(mapped);
@@ -397,6 +415,14 @@ TEST(CacheFolder, FollowsTheVariables) {
 }
 
 // --- digests
+
+TEST(Digests, Sha1OfThePublishedExamples) {  // FIPS 180-4
+  Sha1 nothing, abc;
+  EXPECT_EQ(nothing.HexDigest(), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  abc.Update(AsBytes("a"));
+  abc.Update(AsBytes("bc"));
+  EXPECT_EQ(abc.HexDigest(), "a9993e364706816aba3e25717850c26c9cd0d89d");
+}
 
 TEST(Digests, Sha256OfThePublishedExamples) {  // FIPS 180-4
   EXPECT_EQ(Sha256Hex({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

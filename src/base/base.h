@@ -157,8 +157,10 @@ class MappedFile {
 // files that are read once from end to end. Bytes that belong to no mapping are a bug.
 void ReleasePages(std::span<const std::byte> mapped);
 
+// Whether a path may name a pipe, whose reader waits for whoever writes to it.
+enum class Pipes { kRefuse, kRead };
 // Reads a whole file, refusing more than `limit` bytes. "-" reads standard input.
-Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_t limit);
+Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_t limit, Pipes pipes = Pipes::kRefuse);
 
 // Writes a file so that `path` holds either its old content or all of the new one, whatever happens between: a
 // temporary file with a name of its own in the same folder, fsync, rename, fsync of the folder. Not thread-safe.
@@ -204,6 +206,20 @@ class Sha256 {
   void* context_;
 };
 std::string Sha256Hex(std::span<const std::byte> bytes);
+
+// SHA-1, for names that git gave and nothing else: it protects against damage, not against forgers. Not thread-safe.
+class Sha1 {
+ public:
+  Sha1();
+  ~Sha1();
+  Sha1(const Sha1&) = delete;
+  Sha1& operator=(const Sha1&) = delete;
+  void Update(std::span<const std::byte> bytes);
+  std::string HexDigest();  // 40 lower-case digits; ends the computation
+
+ private:
+  void* context_;
+};
 
 // FNV-1a, 64 bit: http://www.isthe.com/chongo/tech/comp/fnv/
 uint64_t Fnv1a64(std::span<const std::byte> bytes);

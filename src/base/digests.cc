@@ -9,27 +9,40 @@ namespace {
 
 EVP_MD_CTX* AsContext(void* context) { return static_cast<EVP_MD_CTX*>(context); }
 
-}  // namespace
-
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  SIGHTLINE_CHECK(context_ != nullptr);
-  SIGHTLINE_CHECK(EVP_DigestInit_ex(AsContext(context_), EVP_sha256(), nullptr) == 1);
+void* NewContext(const EVP_MD* algorithm) {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  SIGHTLINE_CHECK(context != nullptr);
+  SIGHTLINE_CHECK(EVP_DigestInit_ex(context, algorithm, nullptr) == 1);
+  return context;
 }
 
-Sha256::~Sha256() { EVP_MD_CTX_free(AsContext(context_)); }
-
-void Sha256::Update(std::span<const std::byte> bytes) {
-  SIGHTLINE_CHECK(EVP_DigestUpdate(AsContext(context_), bytes.data(), bytes.size()) == 1);
+void UpdateContext(void* context, std::span<const std::byte> bytes) {
+  SIGHTLINE_CHECK(EVP_DigestUpdate(AsContext(context), bytes.data(), bytes.size()) == 1);
 }
 
-std::string Sha256::HexDigest() {
+std::string HexDigestOf(void* context) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::array<unsigned char, 32> digest;
-  SIGHTLINE_CHECK(EVP_DigestFinal_ex(AsContext(context_), digest.data(), nullptr) == 1);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  SIGHTLINE_CHECK(EVP_DigestFinal_ex(AsContext(context), digest.data(), &size) == 1);
   std::string text;
-  for (const unsigned char value : digest) text.append({kDigits[value >> 4], kDigits[value & 15]});
+  for (const unsigned char value : std::span(digest).first(size)) {
+    text.append({kDigits[value >> 4], kDigits[value & 15]});
+  }
   return text;
 }
+
+}  // namespace
+
+Sha256::Sha256() : context_(NewContext(EVP_sha256())) {}
+Sha256::~Sha256() { EVP_MD_CTX_free(AsContext(context_)); }
+void Sha256::Update(std::span<const std::byte> bytes) { UpdateContext(context_, bytes); }
+std::string Sha256::HexDigest() { return HexDigestOf(context_); }
+
+Sha1::Sha1() : context_(NewContext(EVP_sha1())) {}
+Sha1::~Sha1() { EVP_MD_CTX_free(AsContext(context_)); }
+void Sha1::Update(std::span<const std::byte> bytes) { UpdateContext(context_, bytes); }
+std::string Sha1::HexDigest() { return HexDigestOf(context_); }
 
 std::string Sha256Hex(std::span<const std::byte> bytes) {
   Sha256 digest;

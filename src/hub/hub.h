@@ -87,7 +87,7 @@ Result<HubSettings> HubSettingsFromEnvironment();
 // ---------------------------------------------------------------------------------------------------------------------
 // Names
 
-// "org/name" (or "name"), as the hub allows it: kUsage with the sentence "... is not a repo id" otherwise.
+// "org/name" as the hub allows it: kUsage with the sentence "... is not a repo id" otherwise.
 Status CheckRepoId(std::string_view repo);
 // A relative name that stays inside a folder: parts of letters and signs, no "..", no empty part, no backslash, no
 // control bytes, UTF-8, parts of at most 255 bytes. kInvalidRequest says what is wrong.
