@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +36,16 @@ Result<std::vector<std::byte>> ReadDescriptor(int descriptor, const std::filesys
   return bytes;
 }
 
-Result<std::vector<std::byte>> ReadWhole(const std::filesystem::path& path, size_t limit) {
+Result<std::vector<std::byte>> ReadPipe(const std::filesystem::path& path, size_t limit) {
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.value() < 0) return tl::make_unexpected(ErrnoError("read", path, errno));
+  return ReadDescriptor(descriptor.value(), path, limit);
+}
+
+Result<std::vector<std::byte>> ReadWhole(const std::filesystem::path& path, size_t limit, Pipes pipes) {
   if (path == "-") return ReadDescriptor(STDIN_FILENO, path, limit);
+  std::error_code not_there;
+  if (pipes == Pipes::kRead && std::filesystem::is_fifo(path, not_there)) return ReadPipe(path, limit);
   SIGHTLINE_ASSIGN_OR_RETURN(const RegularFile file, OpenRegularFile(path));
   if (static_cast<uint64_t>(file.status.st_size) > limit) return tl::make_unexpected(TooLarge(path, limit));
   return ReadDescriptor(file.descriptor.value(), path, limit);
@@ -50,9 +59,9 @@ std::string Environment(const char* name) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_t limit) {
+Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_t limit, Pipes pipes) {
   try {
-    return ReadWhole(path, limit);
+    return ReadWhole(path, limit, pipes);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kOutOfMemory, "cannot read " + path.string() + ": not enough memory for its content");
   }
