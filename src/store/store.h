@@ -187,6 +187,8 @@ struct HostFacts {
 
 // Whether the image opens Tenstorrent devices: device_count is 0 for a server on the CPU.
 bool NeedsDevices(const WireManifest& manifest);
+// What must be here to run it so: all of the manifest's for a container, the model's own natively.
+std::vector<WeightsPointer> WeightsFor(const LocalPackage& package, RunMode mode);
 
 struct RunChoice {
   RunMode mode = RunMode::kContainer;

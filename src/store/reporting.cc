@@ -1,0 +1,34 @@
+#include "store/reporting.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace sightline {
+
+Reporter& OrSilent(Reporter* reporter) {
+  static Reporter silent;
+  return reporter == nullptr ? silent : *reporter;
+}
+
+void HubReporter::OnProgress(const HubProgress& progress) {
+  if (progress.phase != HubPhase::kDownloading && progress.phase != HubPhase::kUploading) return;
+  reporter_.OnProgress({key_, progress.bytes_done, progress.bytes_total, ProgressUnit::kBytes, progress.bytes_moved});
+}
+
+TransferOptions Transfer(Reporter& reporter, const std::string& key, std::stop_token stop) {
+  return {[&reporter, key](uint64_t done, uint64_t total) {
+            reporter.OnProgress({key, done, total, ProgressUnit::kBytes, done});
+          },
+          std::move(stop)};
+}
+
+std::string BytesText(uint64_t bytes) {
+  constexpr std::array<std::pair<double, const char*>, 3> kUnits{{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}}};
+  for (const auto& [size, unit] : kUnits) {
+    if (static_cast<double>(bytes) >= size) return fmt::format("{:.1f} {}", static_cast<double>(bytes) / size, unit);
+  }
+  return fmt::format("{} B", bytes);
+}
+
+}  // namespace sightline

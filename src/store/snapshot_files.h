@@ -1,0 +1,27 @@
+// Snapshots of the hub's cache as plain folders that can be carried elsewhere, and back.
+//
+// Such a folder holds files/PATH for every file of a snapshot and blobs.json, which maps each path to its digest.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "store/store.h"
+
+namespace sightline {
+
+// Writes links to the blobs into `folder`/files, and the list.
+Status WriteSnapshotList(const std::filesystem::path& snapshot, const std::filesystem::path& folder);
+
+// Moves the files of `folder` into the cache at `root` as a snapshot of `repo`. Nothing in the folder is believed:
+// names are checked and every digest is computed before a file becomes visible. What is there already stays.
+Status PlaceSnapshot(const std::filesystem::path& folder, const std::filesystem::path& root, const std::string& repo,
+                     const std::string& commit);
+
+// Moves a whole folder to `target`, unless that exists.
+Status PlaceFolder(const std::filesystem::path& folder, const std::filesystem::path& target);
+
+// Moves a file, by copying where the two lie on different disks. `target` appears whole.
+Status MoveFile(const std::filesystem::path& file, const std::filesystem::path& target);
+
+}  // namespace sightline

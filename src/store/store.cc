@@ -1,0 +1,204 @@
+#include "store/store.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "store/documents.h"
+#include "store/reporting.h"
+#include "store/state.h"
+
+namespace sightline {
+namespace {
+
+namespace fs = std::filesystem;
+
+HubSettings WithCache(HubSettings settings, const fs::path& cache) {
+  settings.cache = cache;
+  return settings;
+}
+
+Result<LocalPackage> LoadPackage(const std::string& id, const fs::path& manifest_file) {
+  LocalPackage package;
+  package.id = id;
+  package.manifest_file = manifest_file;
+  SIGHTLINE_ASSIGN_OR_RETURN(package.manifest, WireManifest::Load(manifest_file));
+  package.native = NativeForm(package.manifest, manifest_file);
+  const fs::path image = manifest_file.parent_path() / "image";
+  if (HasLayout(image)) package.image_layout = image;
+  return package;
+}
+
+// A package of ours without any file: what its tt-model.yaml says, for readers of wire manifests.
+Result<WireManifest> WireOfBuiltIn(const BuiltInPackage& built_in) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const Manifest manifest,
+                             Manifest::Parse(built_in.tt_model_yaml, built_in.name + "/" + kAuthoringManifestName));
+  WireFacts facts;
+  facts.created_at = UtcNow();
+  facts.runtime = manifest.runtime;
+  return ToWire(manifest, std::move(facts));
+}
+
+Result<LocalPackage> BuiltInPackageNamed(const std::string& name, const fs::path& pulled) {
+  const BuiltInPackage* built_in = FindBuiltInPackage(name);
+  SIGHTLINE_CHECK(built_in != nullptr);
+  LocalPackage package;
+  package.id = name;
+  SIGHTLINE_ASSIGN_OR_RETURN(package.manifest, WireOfBuiltIn(*built_in));
+  package.manifest_file = pulled / kWireManifestName;
+  package.native = built_in->native;
+  return package;
+}
+
+FailureCard NotHere(const Target& target, const std::string& program) {
+  return {fmt::format("{} is not here", target.id),
+          fmt::format("{} has not been pulled", target.id),
+          {},
+          {fmt::format("{} pull {}", program, target.id)}};
+}
+
+}  // namespace
+
+StoreState::StoreState(StoreSettings given)
+    : settings(std::move(given)),
+      index(settings.folders.index),
+      weights(settings.hub),
+      packages(WithCache(settings.hub, settings.folders.images)) {}
+
+std::optional<FileLock> StoreState::LockForAdding() const {
+  Result<FileLock> lock = FileLock::Take(LockFile(), LockKind::kShared);
+  if (!lock) return std::nullopt;
+  return std::move(*lock);
+}
+
+Store::Store(StoreSettings settings) : state_(std::make_unique<State>(std::move(settings))) {}
+Store::~Store() = default;
+
+const StoreSettings& Store::settings() const { return state_->settings; }
+const PackageIndex& Store::index() const { return state_->index; }
+Hub& Store::hub() { return state_->weights; }
+
+Result<ContainerEngine> Store::Engine() const { return ContainerEngine::Find(state_->settings.engine); }
+
+StoreResult<LocalPackage> Store::FindLocal(const Target& target) const {
+  if (target.kind == TargetKind::kFile) return LoadPackage(target.id, target.manifest_file);
+  const StoreFolders& folders = state_->settings.folders;
+  const std::optional<IndexEntry> entry = state_->index.Find(target.id);
+  fs::path file = entry ? entry->manifest : fs::path();
+  std::error_code error;
+  if (file.empty() || !fs::exists(file, error)) file = folders.PulledFolder(target.id) / kWireManifestName;
+  // Another kind of install has replaced what was pulled before.
+  const bool replaced = entry && !entry->container && target.kind == TargetKind::kHub;
+  if (replaced || !fs::exists(file, error)) {
+    return tl::make_unexpected(StoreError(Code::kNotFound, NotHere(target, state_->settings.program)));
+  }
+  SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, LoadPackage(target.id, file));
+  if (entry) package.id = entry->id;
+  package.entry = entry;
+  if (target.kind == TargetKind::kShortName) package.native = FindBuiltInPackage(target.id)->native;
+  if (target.kind == TargetKind::kHub && package.image_layout.empty() && entry && entry->revision) {
+    const auto snapshot = state_->packages.cache().FindComplete(package.id, *entry->revision, {{"image/**"}, {}});
+    if (snapshot && HasLayout(snapshot->folder / "image")) package.image_layout = snapshot->folder / "image";
+  }
+  if (target.kind == TargetKind::kRegistry && package.image_layout.empty() && entry && entry->revision) {
+    const Result<OciReference> reference = ParseOciReference(target.id);
+    if (reference) {
+      const fs::path image = RegistryFolder(folders, *reference, *entry->revision) / "image";
+      if (HasLayout(image)) package.image_layout = image;
+    }
+  }
+  return package;
+}
+
+namespace {
+
+struct Fetched {
+  LocalPackage package;
+  std::string revision;
+};
+
+StoreResult<fs::path> FetchHubManifest(Hub& hub, const Target& target, HubProgressSink& sink, std::stop_token stop) {
+  const std::string revision = target.revision.value_or("main");
+  HubResult<fs::path> file = hub.Fetch(target.id, revision, kWireManifestName, &sink, stop);
+  if (!file) return tl::make_unexpected(PackageError(file.error(), target.id));
+  // Beside it, where there is one: NativeForm reads it.
+  (void)hub.Fetch(target.id, CommitOf(*file), kNativeManifestName, &sink, stop);
+  return *file;
+}
+
+StoreResult<fs::path> FetchRegistryManifest(const StoreFolders& folders, const OciReference& reference,
+                                            Reporter& reporter, std::stop_token stop) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions options,
+                             RegistryOptionsFor(reference, Transfer(reporter, "manifest", stop)));
+  RegistryClient client(reference, options);
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto found,
+                             client.FindManifest(reference.digest.empty() ? reference.tag : reference.digest));
+  if (!found) {
+    return tl::make_unexpected(StoreError(
+        Code::kNotFound, {"no such package",
+                          fmt::format("{}: the registry has no such tag or digest", FormatOciReference(reference)),
+                          {},
+                          {}}));
+  }
+  OciReference exact = reference;
+  exact.digest = found->digest;
+  const fs::path folder = RegistryFolder(folders, reference, found->digest);
+  SIGHTLINE_ASSIGN_OR_RETURN(const PulledFolder pulled, PullFolder(exact, folder, IsManifestFile, options));
+  std::error_code error;
+  if (!fs::exists(folder / kWireManifestName, error)) {
+    return tl::make_unexpected(StoreError(
+        Code::kInvalidRequest, {"not a package",
+                                fmt::format("{} holds '{}', expected a package with {}", FormatOciReference(reference),
+                                            pulled.artifact_type, kWireManifestName),
+                                {},
+                                {}}));
+  }
+  return folder / kWireManifestName;
+}
+
+}  // namespace
+
+StoreResult<LocalPackage> Store::FetchManifest(const Target& target, Reporter* reporter, std::stop_token stop) {
+  Reporter& told = OrSilent(reporter);
+  const StoreFolders& folders = state_->settings.folders;
+  if (target.kind == TargetKind::kFile) return LoadPackage(target.id, target.manifest_file);
+  if (target.kind == TargetKind::kShortName) return BuiltInPackageNamed(target.id, folders.PulledFolder(target.id));
+  fs::path file;
+  std::string revision;
+  HubReporter sink(told, "manifest");
+  if (target.kind == TargetKind::kHub) {
+    SIGHTLINE_ASSIGN_OR_RETURN(file, FetchHubManifest(state_->packages, target, sink, stop));
+    revision = CommitOf(file);
+  } else {
+    SIGHTLINE_ASSIGN_OR_RETURN(const OciReference reference, ParseOciReference(target.id));
+    SIGHTLINE_ASSIGN_OR_RETURN(file, FetchRegistryManifest(folders, reference, told, stop));
+    revision = std::string(kDigestPrefix) + file.parent_path().filename().string();
+  }
+  SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, LoadPackage(target.id, file));
+  package.entry = EntryFor(package);
+  package.entry->revision = revision;
+  package.entry->pinned = target.revision.has_value();
+  return package;
+}
+
+StoreResult<std::string> Store::TipRevision(const IndexEntry& entry, std::chrono::milliseconds bound) {
+  HubSettings settings = state_->settings.hub;
+  settings.connect_timeout = std::min(settings.connect_timeout, bound);
+  settings.stall_timeout = std::max(std::chrono::seconds(1), std::chrono::floor<std::chrono::seconds>(bound));
+  settings.attempts = 1;
+  Hub hub(settings);
+  HubResult<std::string> commit = hub.ResolveRevision(entry.id, "main");
+  if (!commit) return tl::make_unexpected(StoreError(commit.error()));
+  return *commit;
+}
+
+StoreResult<std::vector<HubRepo>> Store::Search(const std::string& text, bool catalog, const std::string& arch,
+                                                int limit, std::stop_token stop) {
+  HubQuery query{text, {catalog ? "tt-model-catalog" : "tt-model-cache"}, {}, limit};
+  if (!arch.empty()) query.tags.push_back(arch);
+  HubResult<std::vector<HubRepo>> found = state_->packages.Search(query, std::move(stop));
+  if (!found) return tl::make_unexpected(StoreError(found.error()));
+  return std::move(*found);
+}
+
+}  // namespace sightline
