@@ -162,6 +162,23 @@ TEST_F(Packed, IsMadeOnceAndMappedEverAfter) {
   }
 }
 
+TEST_F(Packed, TellsHowFarItIs) {
+  for (const fs::path& path : {path_, fs::path()}) {  // a file, and memory
+    std::vector<size_t> done;
+    size_t all = 0;
+    const auto progress = [&](size_t bytes, size_t total) {
+      done.push_back(bytes);
+      all = total;
+    };
+    ASSERT_TRUE(OpenOrWritePackedFile(path, "key 1", Entries(), progress));
+    EXPECT_EQ(done.size(), Entries().size());
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_GT(done.front(), 0u);
+    EXPECT_EQ(done.back(), all);
+  }
+  ASSERT_TRUE(OpenOrWritePackedFile(path_, "key 1", Entries(), [](size_t, size_t) { ADD_FAILURE() << "is there"; }));
+}
+
 TEST_F(Packed, IsMadeAgainWhenItDoesNotFit) {
   ASSERT_TRUE(Write("another key"));
   ExpectEntries(*OpenOrWritePackedFile(path_, "key 1", Entries()));

@@ -17,8 +17,10 @@ class BenchVerb : public Verb {
         "bench", "Time a model stage by stage",
         "sightline bench gaze-lle --synthetic --iterations 20\n"
         "sightline bench locate-anything --synthetic --precision int4",
-        "share: of the most this machine computes on the same threads in the same format, or, for steps of few rows,\n"
-        "of what it computes or reads from memory, whichever is slower; measured in the same run."};
+        "best: the sum of each operation's best time over all passes; fastest and median: of whole passes.\n"
+        "share: best against the most this machine computes on the same threads in the same format, or, for steps of\n"
+        "few rows, computes or reads from memory, whichever is slower; that too is the best of short moments of the "
+        "run."};
   }
   void Declare(OptionSet& options) override;
   Status Check() override;
@@ -63,7 +65,7 @@ double StatusMib(std::string_view key) {
 void BenchVerb::Declare(OptionSet& options) {
   DeclareModel(options, model_.name, "what to time");
   options.Group("Measuring");
-  options.Whole("--iterations", iterations_, 1, 100'000, "passes to time (default 10, of locate-anything 3)");
+  options.Whole("--iterations", iterations_, 1, 100'000, "passes to time (default 10, of locate-anything 5)");
   DeclareEither(options, model_);
   DeclareGazeWeights(options, gaze_weights_);
   options.Group(kLocateAnything);
@@ -91,6 +93,7 @@ Result<int> BenchVerb::TimeGaze(Report making, Report after_pass) {
   progress_.Show("loading weights");
   GazeBenchOptions options{.threads = model_.threads, .precision = model_.precision};
   options.iterations = iterations_.value_or(options.iterations);
+  options.packing = ShowPacking(progress_);
   SIGHTLINE_ASSIGN_OR_RETURN(const GazeBench bench, BenchGazeLle(*std::move(weights), options, after_pass));
   Show(bench);
   return 0;
@@ -101,6 +104,7 @@ Result<int> BenchVerb::TimeLocate(Report making, Report after_pass) {
   progress_.Show("loading weights");
   LocateBenchOptions options;
   options.threads = model_.threads;
+  options.packing = ShowPacking(progress_);
   options.iterations = iterations_.value_or(options.iterations);
   if (model_.precision) options.precision = LocatePrecisionOf(*model_.precision);
   if (drift_) return MeasureDrift(weights, options.precision);
@@ -113,6 +117,7 @@ Result<int> BenchVerb::MeasureDrift(const LocateWeights& weights, LocatePrecisio
   LocateDriftOptions options;
   options.threads = model_.threads;
   options.precision = precision;
+  options.packing = ShowPacking(progress_);
   SIGHTLINE_ASSIGN_OR_RETURN(const LocateDrift drift, MeasureLocateDrift(weights, options, [this](int done, int total) {
                                progress_.Show(fmt::format("answer {} of {}", done, total));
                              }));

@@ -93,6 +93,13 @@ void DeclareCompute(OptionSet& options, LocatePrecision& precision, int& threads
   options.Whole("--threads", threads, 1, kMostThreads, "default: as many as there are cores free for us");
 }
 
+PackingProgress ShowPacking(Progress& progress) {
+  return [&progress](size_t done, size_t total) {
+    progress.ShowLong(fmt::format("packing weights for this processor, which is done once: {:.0f} %",
+                                  100.0 * static_cast<double>(done) / static_cast<double>(total)));
+  };
+}
+
 void DeclareModel(OptionSet& options, std::string& model, const std::string& help) {
   options.Argument("MODEL", model, fmt::format("{}|{}", kGazeLle, kLocateAnything),
                    fmt::format("{}: {} or {}", help, kGazeLle, kLocateAnything));

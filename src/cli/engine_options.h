@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "pipeline/pipeline.h"
 
 namespace sightline {
@@ -38,6 +39,9 @@ LocateWeightsOptions LocateWeightsOf(const EitherModel& model);
 
 // A precision by its name for LocateAnything: of the language model; vision is bf16 then, or f32 with f32.
 LocatePrecision LocatePrecisionOf(Precision language);
+
+// For an engine's options: shows how far weights are packed, as long as `progress` lives.
+PackingProgress ShowPacking(Progress& progress);
 
 void DeclareModel(OptionSet& options, std::string& model, const std::string& help);
 

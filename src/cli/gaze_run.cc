@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "cli/engine_options.h"
 #include "cli/gaze.h"
 #include "cli/outputs.h"
 #include "cli/picture_run.h"
@@ -42,7 +43,9 @@ Status GazeRun::OpenEngine() {
   });
   if (!weights) return tl::make_unexpected(weights.error());
   progress().Show("loading weights");
-  SIGHTLINE_ASSIGN_OR_RETURN(engine_, GazeEngine::Open(*std::move(weights), options_.engine));
+  GazeEngineOptions engine = options_.engine;
+  engine.packing = ShowPacking(progress());
+  SIGHTLINE_ASSIGN_OR_RETURN(engine_, GazeEngine::Open(*std::move(weights), engine));
   return {};
 }
 

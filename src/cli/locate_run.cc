@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "cli/engine_options.h"
 #include "cli/locate.h"
 #include "cli/locate_report.h"
 #include "cli/outputs.h"
@@ -44,7 +45,9 @@ Status LocateRun::OpenEngine() {
   });
   if (!weights) return tl::make_unexpected(weights.error());
   progress().Show("loading weights");
-  SIGHTLINE_ASSIGN_OR_RETURN(engine_, LocateEngine::Open(*weights, options_.engine));
+  LocateEngineOptions engine = options_.engine;
+  engine.packing = ShowPacking(progress());
+  SIGHTLINE_ASSIGN_OR_RETURN(engine_, LocateEngine::Open(*weights, engine));
   return {};
 }
 

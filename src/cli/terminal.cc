@@ -49,6 +49,14 @@ void Progress::Show(std::string_view state) {
   shown_ = true;
 }
 
+void Progress::ShowLong(std::string_view state) {
+  constexpr std::chrono::seconds kBetweenNotes{10};
+  if (terminal_) return Show(state);
+  if (Clock::now() - noted_ < kBetweenNotes) return;
+  PrintNote(state);
+  noted_ = Clock::now();
+}
+
 void Progress::Clear() {
   if (!shown_) return;
   std::fputs("\r\033[K", stderr);

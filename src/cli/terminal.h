@@ -1,6 +1,7 @@
 // What people read: results on standard output, everything else on standard error.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ void PrintWarning(std::string_view sentence);
 std::string OneLine(std::string_view text);
 
 // A line on the terminal that says how far long work has come, and vanishes when it is done. Nothing is written where
-// standard error is no terminal.
+// standard error is no terminal, but for ShowLong.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -35,12 +36,16 @@ class Progress {
 
   void Show(int done, int total);
   void Show(std::string_view state);
+  // For work that can take a minute: where standard error is no terminal, a note every ten seconds.
+  void ShowLong(std::string_view state);
   void Clear();
 
  private:
+  using Clock = std::chrono::steady_clock;
   std::string label_;
   bool terminal_;
   bool shown_ = false;
+  Clock::time_point noted_ = Clock::now();
 };
 
 }  // namespace sightline

@@ -125,12 +125,13 @@ GazeLle::GazeLle(Backend& backend, GazeDimensions dimensions, Precision precisio
     : backend_(backend), dimensions_(std::move(dimensions)), precision_(precision) {}
 
 Result<std::unique_ptr<GazeLle>> GazeLle::Load(Backend& backend, const Files& files, Precision precision,
-                                               const std::filesystem::path& cache_folder) {
+                                               const std::filesystem::path& cache_folder,
+                                               const PackingProgress& packing) {
   SIGHTLINE_ASSIGN_OR_RETURN(GazeDimensions dimensions, ReadGazeDimensions(files));
   SIGHTLINE_RETURN_IF_ERROR(CheckGazeTensors(files, dimensions));
   std::unique_ptr<GazeLle> model(new GazeLle(backend, dimensions, precision));
   SIGHTLINE_ASSIGN_OR_RETURN(model->weights_,
-                             PrepareGazeWeights(backend, files, model->dimensions_, precision, cache_folder));
+                             PrepareGazeWeights(backend, files, model->dimensions_, precision, cache_folder, packing));
   return model;
 }
 

@@ -251,9 +251,10 @@ Status CheckGazeTensors(const GazeLle::Files& files, const GazeDimensions& dimen
 
 Result<std::shared_ptr<GazeLle::Weights>> PrepareGazeWeights(const Backend& backend, const GazeLle::Files& files,
                                                              const GazeDimensions& dimensions, Precision precision,
-                                                             const std::filesystem::path& cache_folder) {
+                                                             const std::filesystem::path& cache_folder,
+                                                             const PackingProgress& packing) {
   auto weights = std::make_shared<GazeLle::Weights>();
-  WeightPlan plan(backend);
+  WeightPlan plan(backend, packing);
   PlanBackbone({plan, files.backbone, "backbone.", precision}, dimensions, weights.get());
   PlanDecoder({plan, files.decoder, "decoder.", precision}, dimensions, weights.get());
 

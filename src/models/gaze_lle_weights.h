@@ -54,6 +54,7 @@ Status CheckGazeTensors(const GazeLle::Files& files, const GazeDimensions& dimen
 // Packs or maps, and binds. The files are read only when packing.
 Result<std::shared_ptr<GazeLle::Weights>> PrepareGazeWeights(const Backend& backend, const GazeLle::Files& files,
                                                              const GazeDimensions& dimensions, Precision precision,
-                                                             const std::filesystem::path& cache_folder);
+                                                             const std::filesystem::path& cache_folder,
+                                                             const PackingProgress& packing);
 
 }  // namespace sightline

@@ -131,15 +131,16 @@ LocateAnything::~LocateAnything() = default;
 Result<std::unique_ptr<LocateAnything>> LocateAnything::Load(Backend& backend, const std::filesystem::path& folder,
                                                              LocatePrecision precision,
                                                              const std::filesystem::path& cache_folder,
-                                                             std::vector<std::string>* warnings) {
+                                                             std::vector<std::string>* warnings,
+                                                             const PackingProgress& packing) {
   SIGHTLINE_CHECK(precision.vision == Precision::kF32 || precision.vision == Precision::kBF16);
   SIGHTLINE_ASSIGN_OR_RETURN(LocateConfig config, ReadLocateConfig(folder));
   SIGHTLINE_ASSIGN_OR_RETURN(const CheckpointFolder checkpoint, CheckpointFolder::Open(folder));
   static const std::vector<std::string> kTied{"language_model.lm_head.weight"};
   SIGHTLINE_RETURN_IF_ERROR(CheckTensors(checkpoint, LocateTensors(config), kTied));
   std::unique_ptr<LocateAnything> model(new LocateAnything(backend, std::move(config), precision));
-  SIGHTLINE_ASSIGN_OR_RETURN(
-      model->weights_, PrepareLocateWeights(backend, checkpoint, model->config_, precision, cache_folder, warnings));
+  SIGHTLINE_ASSIGN_OR_RETURN(model->weights_, PrepareLocateWeights(backend, checkpoint, model->config_, precision,
+                                                                   cache_folder, warnings, packing));
   return model;
 }
 

@@ -117,9 +117,9 @@ bool HeadDiffers(const CheckpointFolder& checkpoint) {
 
 Result<std::shared_ptr<LocateAnything::Weights>> PrepareLocateWeights(
     const Backend& backend, const CheckpointFolder& checkpoint, const LocateConfig& config, LocatePrecision precision,
-    const std::filesystem::path& cache_folder, std::vector<std::string>* warnings) {
+    const std::filesystem::path& cache_folder, std::vector<std::string>* warnings, const PackingProgress& packing) {
   auto weights = std::make_shared<LocateAnything::Weights>();
-  WeightPlan plan(backend);
+  WeightPlan plan(backend, packing);
   PlanVision({plan, checkpoint, precision.vision}, config, weights.get());
   PlanLanguage({plan, checkpoint, precision.language}, config.language, weights.get());
 

@@ -50,6 +50,6 @@ struct LocateAnything::Weights {
 // Packs or maps, and binds. The checkpoint has been checked. Pages of the checkpoint are given back while packing.
 Result<std::shared_ptr<LocateAnything::Weights>> PrepareLocateWeights(
     const Backend& backend, const CheckpointFolder& checkpoint, const LocateConfig& config, LocatePrecision precision,
-    const std::filesystem::path& cache_folder, std::vector<std::string>* warnings);
+    const std::filesystem::path& cache_folder, std::vector<std::string>* warnings, const PackingProgress& packing);
 
 }  // namespace sightline

@@ -72,7 +72,8 @@ class GazeLle {
   // Checks every tensor by name and shape, packs into `cache_folder` (or maps what is there; in memory when it is
   // empty) and binds. `backend` must outlive the model.
   static Result<std::unique_ptr<GazeLle>> Load(Backend& backend, const Files& files, Precision precision,
-                                               const std::filesystem::path& cache_folder);
+                                               const std::filesystem::path& cache_folder,
+                                               const PackingProgress& packing = {});
 
   const GazeDimensions& dimensions() const { return dimensions_; }
   Precision precision() const { return precision_; }
@@ -329,7 +330,8 @@ class LocateAnything {
   static Result<std::unique_ptr<LocateAnything>> Load(Backend& backend, const std::filesystem::path& folder,
                                                       LocatePrecision precision,
                                                       const std::filesystem::path& cache_folder,
-                                                      std::vector<std::string>* warnings);
+                                                      std::vector<std::string>* warnings,
+                                                      const PackingProgress& packing = {});
   ~LocateAnything();
 
   const LocateConfig& config() const { return config_; }

@@ -45,7 +45,7 @@ void WeightPlan::Vector(WeightVector* destination, std::string name, Shape shape
 }
 
 Result<PackedFile> WeightPlan::Bind(const std::filesystem::path& path, std::string_view key) const {
-  SIGHTLINE_ASSIGN_OR_RETURN(PackedFile file, OpenOrWritePackedFile(path, key, entries_));
+  SIGHTLINE_ASSIGN_OR_RETURN(PackedFile file, OpenOrWritePackedFile(path, key, entries_, progress_));
   for (size_t i = 0; i < entries_.size(); ++i) {
     const PackedEntrySpec& wanted = entries_[i];
     const PackedFile::Entry* found = file.Find(wanted.name);

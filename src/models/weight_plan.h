@@ -28,7 +28,8 @@ std::filesystem::path PackedPath(const std::filesystem::path& cache_folder, std:
 
 class WeightPlan {
  public:
-  explicit WeightPlan(const Backend& backend) : backend_(backend) {}
+  explicit WeightPlan(const Backend& backend, PackingProgress progress = {})
+      : backend_(backend), progress_(std::move(progress)) {}
 
   // `destination` must stay where it is until Bind.
   void Matrix(WeightMatrix* destination, std::string name, Precision precision, int64_t outputs, int64_t inputs,
@@ -45,6 +46,7 @@ class WeightPlan {
     WeightVector* vector = nullptr;
   };
   const Backend& backend_;
+  const PackingProgress progress_;
   std::vector<PackedEntrySpec> entries_;
   std::vector<Target> targets_;
 };

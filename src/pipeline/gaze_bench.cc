@@ -18,12 +18,6 @@ std::vector<HeadMask> Masks(int heads) {
   return masks;
 }
 
-StageTimes Sum(const StageTimes& encode, const StageTimes& decode) {
-  StageTimes sum{{}, encode.gflop + decode.gflop};
-  for (size_t i = 0; i < encode.ms.size(); ++i) sum.ms.push_back(encode.ms[i] + decode.ms[i]);
-  return sum;
-}
-
 std::string MapsDigest(std::span<const GazeMap> maps) {
   Sha256 digest;
   for (const GazeMap& map : maps) digest.Update(std::as_bytes(std::span(map.heatmap)));
@@ -39,7 +33,8 @@ Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& opti
   const Precision precision = options.precision.value_or(backend->preferred_precision());
   const std::filesystem::path cache = CacheFolderOrMemory();
   const Stopwatch load;
-  SIGHTLINE_ASSIGN_OR_RETURN(const auto model, GazeLle::Load(*backend, weights.files, precision, cache));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto model,
+                             GazeLle::Load(*backend, weights.files, precision, cache, options.packing));
 
   GazeBench bench;
   bench.load_ms = load.ms();
@@ -78,8 +73,8 @@ Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& opti
   encode.Append(limits, &bench.stages);
   decode.Append(limits, &bench.stages);
   bench.backbone = encode.total().Summarize("backbone", limits);
-  bench.model_one_head = Sum(encode.total(), decode.total()).Summarize("model, one head", limits);
-  bench.model_ten_heads = Sum(encode.total(), decode_ten.total()).Summarize("model, ten heads", limits);
+  bench.model_one_head = (encode.total() + decode.total()).Summarize("model, one head", limits);
+  bench.model_ten_heads = (encode.total() + decode_ten.total()).Summarize("model, ten heads", limits);
   bench.activation_bytes = backend->allocated_bytes();
   bench.info.device = backend->name();
   bench.info.backend = "cpu";

@@ -216,7 +216,8 @@ Result<std::unique_ptr<GazeEngine>> GazeEngine::Open(GazeWeights weights, const 
   state->backend = MakeCpuBackend({.threads = options.threads, .isa = isa});
   const std::filesystem::path cache = options.cache_folder.empty() ? CacheFolderOrMemory() : options.cache_folder;
   const Precision precision = options.precision.value_or(state->backend->preferred_precision());
-  SIGHTLINE_ASSIGN_OR_RETURN(state->model, GazeLle::Load(*state->backend, weights.files, precision, cache));
+  SIGHTLINE_ASSIGN_OR_RETURN(state->model,
+                             GazeLle::Load(*state->backend, weights.files, precision, cache, options.packing));
 
   GazeEngineInfo& info = state->info;
   info.device = state->backend->name();

@@ -15,6 +15,8 @@ constexpr int64_t kPromptTokens = 303;
 constexpr int64_t kTailTokens = 25;  // of the prompt that follow the picture: what a second question changes
 constexpr int kFiveBoxSteps = 7;     // label, five boxes, end
 constexpr TokenId kAnyToken = 9152;
+// A pass repeats what is short, so that its best time is found as surely as that of the long parts.
+constexpr int kWindowRepeats = 8, kSingleRepeats = 16, kQuestionRepeats = 2;
 
 std::vector<TokenId> Prompt(const LocateConfig& config) {
   std::vector<TokenId> prompt(kPromptTokens, std::min(kAnyToken, config.language.vocabulary - 1));
@@ -32,7 +34,9 @@ class Bench {
         vision_(backend, "vision "),
         prefill_(backend, "prefill "),
         window_(backend, "window step "),
-        single_(backend, "single step ") {
+        single_(backend, "single step "),
+        five_boxes_(backend, ""),
+        second_question_(backend, "") {
     const Image image{kGrid.width * kPatchSize, kGrid.height * kPatchSize,
                       SyntheticRgb(1, kGrid.width * kPatchSize, kGrid.height * kPatchSize)};
     patches_ = PrepareLocatePicture(image, {.grid = kGrid}, "image")->patches;
@@ -54,7 +58,8 @@ class Bench {
   std::shared_ptr<const std::vector<float>> rows_;
   std::vector<float> logits_;
   StageClock vision_, prefill_, window_, single_;
-  StageTimes five_boxes_, second_question_;
+  StageClock five_boxes_;  // without vision, which is that of vision_
+  StageClock second_question_;
 };
 
 Status Bench::Encode() {
@@ -67,9 +72,8 @@ Status Bench::Step(LocateAnything::Session& session, std::span<const TokenId> id
   return session.Forward({.ids = ids, .last = ids.back(), .window = window, .logit_rows = logit_rows}, {}, &logits_);
 }
 
-// What a request with five boxes computes: the picture, the prompt with its window, and a window a box.
+// What a request with five boxes computes after the picture: the prompt with its window, and a window a box.
 Status Bench::FiveBoxes() {
-  SIGHTLINE_RETURN_IF_ERROR(Encode());
   const auto session = model_.NewSession(kPromptTokens + kWindow * kFiveBoxSteps);
   session->SetImages(rows_);
   SIGHTLINE_RETURN_IF_ERROR(Step(*session, prompt_, true, 0));
@@ -93,14 +97,18 @@ Status Bench::Pass() {
   session->SetImages(rows_);
   SIGHTLINE_RETURN_IF_ERROR(prefill_.Run([&] { return Step(*session, prompt_, false, 1); }));
   const std::span<const TokenId> six = std::span(prompt_).first(kWindow);
-  SIGHTLINE_RETURN_IF_ERROR(window_.Run([&] { return Step(*session, six, true, 0); }));
-  SIGHTLINE_RETURN_IF_ERROR(single_.Run([&] { return Step(*session, six.first(1), false, 1); }));
-  const Stopwatch five;
-  SIGHTLINE_RETURN_IF_ERROR(FiveBoxes());
-  five_boxes_.ms.push_back(five.ms());
-  const Stopwatch second;
-  SIGHTLINE_RETURN_IF_ERROR(SecondQuestion(*session));
-  second_question_.ms.push_back(second.ms());
+  for (int i = 0; i < kWindowRepeats; ++i) {
+    session->Crop(kPromptTokens);
+    SIGHTLINE_RETURN_IF_ERROR(window_.Run([&] { return Step(*session, six, true, 0); }));
+  }
+  for (int i = 0; i < kSingleRepeats; ++i) {
+    session->Crop(kPromptTokens + kWindow);
+    SIGHTLINE_RETURN_IF_ERROR(single_.Run([&] { return Step(*session, six.first(1), false, 1); }));
+  }
+  SIGHTLINE_RETURN_IF_ERROR(five_boxes_.Run([&] { return FiveBoxes(); }));
+  for (int i = 0; i < kQuestionRepeats; ++i) {
+    SIGHTLINE_RETURN_IF_ERROR(second_question_.Run([&] { return SecondQuestion(*session); }));
+  }
   return {};
 }
 
@@ -117,8 +125,8 @@ LocateBench Bench::Result(const BenchLimits& vision, const BenchLimits& language
   bench.prefill = of_language(prefill_, "prefill, 303 tokens");
   bench.window_step = of_language(window_, "window step, 12 rows");
   bench.single_step = of_language(single_, "single step, 1 row");
-  bench.five_boxes = five_boxes_.Summarize("request, five boxes", language);
-  bench.second_question = second_question_.Summarize("second question, first box", language);
+  bench.five_boxes = (vision_.total() + five_boxes_.total()).Summarize("request, five boxes", language);
+  bench.second_question = second_question_.total().Summarize("second question, first box", language);
   bench.output_sha256 = Sha256Hex(AsBytes(logits_));
   bench.activation_bytes = backend_.allocated_bytes();
   return bench;
@@ -133,8 +141,8 @@ Result<LocateBench> BenchLocateAnything(const LocateWeights& weights, const Loca
   const std::filesystem::path cache = CacheFolderOrMemory();
   const Stopwatch load;
   std::vector<std::string> warnings;
-  SIGHTLINE_ASSIGN_OR_RETURN(const auto model,
-                             LocateAnything::Load(*backend, weights.folder, options.precision, cache, &warnings));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto model, LocateAnything::Load(*backend, weights.folder, options.precision, cache,
+                                                                    &warnings, options.packing));
   for (const std::string& warning : warnings) LogWarning(warning);
   const double load_ms = load.ms();
 

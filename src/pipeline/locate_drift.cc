@@ -22,14 +22,16 @@ struct Run {
 
 class Network {
  public:
-  static Result<std::unique_ptr<Network>> Open(const LocateWeights& weights, LocatePrecision precision, int threads) {
+  static Result<std::unique_ptr<Network>> Open(const LocateWeights& weights, LocatePrecision precision,
+                                               const LocateDriftOptions& options) {
     SIGHTLINE_ASSIGN_OR_RETURN(const Isa isa, DetectIsa());
     auto network = std::make_unique<Network>();
-    network->backend_ = MakeCpuBackend({.threads = threads, .isa = isa});
+    network->backend_ = MakeCpuBackend({.threads = options.threads, .isa = isa});
     SIGHTLINE_ASSIGN_OR_RETURN(network->tokenizer_, Tokenizer::Open(weights.folder));
     std::vector<std::string> warnings;
-    SIGHTLINE_ASSIGN_OR_RETURN(network->model_, LocateAnything::Load(*network->backend_, weights.folder, precision,
-                                                                     CacheFolderOrMemory(), &warnings));
+    SIGHTLINE_ASSIGN_OR_RETURN(
+        network->model_, LocateAnything::Load(*network->backend_, weights.folder, precision, CacheFolderOrMemory(),
+                                              &warnings, options.packing));
     return network;
   }
 
@@ -137,7 +139,7 @@ Result<LocateDrift> MeasureLocateDrift(const LocateWeights& weights, const Locat
   const int total = 2 * options.pictures;
   for (const bool first : {true, false}) {
     SIGHTLINE_ASSIGN_OR_RETURN(const auto network,
-                               Network::Open(weights, first ? drift.reference : options.precision, options.threads));
+                               Network::Open(weights, first ? drift.reference : options.precision, options));
     for (int i = 0; i < options.pictures; ++i) {
       Run& reference = references[static_cast<size_t>(i)];
       if (first) {

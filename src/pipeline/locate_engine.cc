@@ -282,8 +282,8 @@ Result<std::unique_ptr<LocateEngine>> LocateEngine::Open(const LocateWeights& we
   SIGHTLINE_ASSIGN_OR_RETURN(state->tokenizer, Tokenizer::Open(weights.folder));
   const std::filesystem::path cache = options.cache_folder.empty() ? CacheFolderOrMemory() : options.cache_folder;
   std::vector<std::string> warnings;
-  SIGHTLINE_ASSIGN_OR_RETURN(
-      state->model, LocateAnything::Load(*state->backend, weights.folder, options.precision, cache, &warnings));
+  SIGHTLINE_ASSIGN_OR_RETURN(state->model, LocateAnything::Load(*state->backend, weights.folder, options.precision,
+                                                                cache, &warnings, options.packing));
   for (const std::string& warning : warnings) LogWarning(warning);
 
   LocateEngineInfo& info = state->info;

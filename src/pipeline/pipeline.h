@@ -129,6 +129,7 @@ struct GazeEngineOptions {
   std::filesystem::path cache_folder;  // empty: CacheFolder()
   int max_queue = 32;                  // requests admitted and not yet answered
   int scene_cache_entries = 32;        // 1 MiB each; 0 turns the cache off
+  PackingProgress packing = {};        // told while weights are packed, once for a processor and format
 };
 
 // What an engine is, for /info and headings.
@@ -207,7 +208,9 @@ class GazeEngine : public Engine {
 // One line of a benchmark.
 struct BenchStage {
   std::string name;
-  double best_ms = 0, median_ms = 0;
+  double best_ms = 0;         // sum over its operations of the best time that each of them took in any pass
+  double fastest_ms = 0;      // of the fastest pass
+  double median_ms = 0;       // of all passes
   double gflop = 0;           // multiplications and additions
   double gbyte = 0;           // weights read from memory, where that can limit
   double share_of_limit = 0;  // the time that the machine's measured limits allow, by best_ms
@@ -218,6 +221,7 @@ struct GazeBenchOptions {
   int iterations = 10;
   int threads = 0;
   std::optional<Precision> precision;
+  PackingProgress packing = {};
 };
 struct GazeBench {
   std::vector<BenchStage> stages;  // patch embedding, backbone linear layers, attention, ... , decoder
@@ -257,9 +261,10 @@ struct LocateScaling {
 
 // Times the model on the published measuring point: 1056 patches, a prompt of 303 tokens.
 struct LocateBenchOptions {
-  int iterations = 3;
+  int iterations = 5;
   int threads = 0;
   LocatePrecision precision;
+  PackingProgress packing = {};
 };
 struct LocateBench {
   std::vector<BenchStage> stages;  // operations of each part
@@ -285,6 +290,7 @@ struct LocateDriftOptions {
   int tokens = 24;  // of each answer
   int threads = 0;
   LocatePrecision precision;
+  PackingProgress packing = {};
 };
 struct LocateDrift {
   LocatePrecision reference;
@@ -473,6 +479,7 @@ struct LocateEngineOptions {
   int64_t max_token_limit = 25'600;               // the largest LocateScaling::token_limit that is taken
   size_t picture_cache_bytes = size_t{64} << 20;  // what the vision tower found in recent pictures
   size_t prefix_cache_bytes = size_t{256} << 20;  // keys and values of recent pictures; 0 turns a cache off
+  PackingProgress packing = {};                   // told while weights are packed, once for a processor and format
 };
 
 struct LocateEngineInfo {

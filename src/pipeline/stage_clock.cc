@@ -3,45 +3,83 @@
 #include <algorithm>
 
 namespace sightline {
+namespace {
+
+double SumOf(const std::vector<Operation>& operations) {
+  double sum = 0;
+  for (const Operation& operation : operations) sum += operation.ms;
+  return sum;
+}
+
+}  // namespace
 
 BenchStage StageTimes::Summarize(std::string name, const BenchLimits& limits) const {
-  std::vector<double> sorted = ms;
+  std::vector<double> sorted = pass_ms;
   std::ranges::sort(sorted);
-  const double best = sorted.front();
   double least_s = gflop / limits.gflops;
   if (limits.gbytes_per_second > 0) least_s = std::max(least_s, gbyte / limits.gbytes_per_second);
-  return {std::move(name), best, sorted[sorted.size() / 2], gflop, gbyte, least_s / (best / 1000)};
+  return {.name = std::move(name),
+          .best_ms = best_ms,
+          .fastest_ms = sorted.front(),
+          .median_ms = sorted[sorted.size() / 2],
+          .gflop = gflop,
+          .gbyte = gbyte,
+          .share_of_limit = least_s / (best_ms / 1000)};
+}
+
+StageTimes operator+(const StageTimes& a, const StageTimes& b) {
+  StageTimes sum{a.best_ms + b.best_ms, a.pass_ms, a.gflop + b.gflop, a.gbyte + b.gbyte};
+  std::ranges::transform(a.pass_ms, b.pass_ms, sum.pass_ms.begin(), std::plus<>());
+  return sum;
 }
 
 Status StageClock::Run(FunctionRef<Status()> pass) {
-  std::map<std::string, StageTimes> once;
-  std::vector<std::string> order;
-  backend_.Observe([&](const Operation& operation) {
-    StageTimes& times = once[operation.name];
-    if (times.ms.empty()) {
-      times.ms.push_back(0);
-      order.push_back(operation.name);
-    }
-    times.ms[0] += operation.ms;
-    times.gflop += operation.gflop;
-  });
+  std::vector<Operation> operations;
+  backend_.Observe([&](const Operation& operation) { operations.push_back(operation); });
   const Stopwatch stopwatch;
   Status status = pass();
-  total_.ms.push_back(stopwatch.ms());
+  const double pass_ms = stopwatch.ms();
   backend_.Observe({});
-  total_.gflop = 0;
-  for (const std::string& name : order) {
-    StageTimes& times = stages_[name];
-    if (times.ms.empty()) order_.push_back(name);
-    times.ms.push_back(once[name].ms[0]);
-    times.gflop = once[name].gflop;
-    total_.gflop += times.gflop;
-  }
+  if (status) Keep(std::move(operations), pass_ms);
   return status;
 }
 
+void StageClock::Keep(std::vector<Operation> operations, double pass_ms) {
+  std::map<std::string, double> kinds;
+  for (const Operation& operation : operations) kinds[operation.name] += operation.ms;
+  for (const auto& [name, ms] : kinds) kind_pass_ms_[name].push_back(ms);
+  const double rest_ms = pass_ms - SumOf(operations);
+  if (pass_ms_.empty()) {
+    best_ = {std::move(operations), rest_ms};
+  } else {
+    SIGHTLINE_CHECK(std::ranges::equal(operations, best_.operations, {}, &Operation::name, &Operation::name));
+    for (size_t i = 0; i < operations.size(); ++i) {
+      best_.operations[i].ms = std::min(best_.operations[i].ms, operations[i].ms);
+    }
+    best_.rest_ms = std::min(best_.rest_ms, rest_ms);
+  }
+  pass_ms_.push_back(pass_ms);
+}
+
+StageTimes StageClock::total() const {
+  StageTimes total{SumOf(best_.operations) + best_.rest_ms, pass_ms_};
+  for (const Operation& operation : best_.operations) total.gflop += operation.gflop;
+  return total;
+}
+
 void StageClock::Append(const BenchLimits& limits, std::vector<BenchStage>* stages) const {
-  for (const std::string& name : order_) stages->push_back(stages_.at(name).Summarize(prefix_ + name, limits));
+  std::vector<std::string> order;
+  std::map<std::string, StageTimes> kinds;
+  for (const Operation& operation : best_.operations) {
+    StageTimes& kind = kinds[operation.name];
+    if (kind.pass_ms.empty()) {
+      kind.pass_ms = kind_pass_ms_.at(operation.name);
+      order.push_back(operation.name);
+    }
+    kind.best_ms += operation.ms;
+    kind.gflop += operation.gflop;
+  }
+  for (const std::string& name : order) stages->push_back(kinds.at(name).Summarize(prefix_ + name, limits));
 }
 
 }  // namespace sightline

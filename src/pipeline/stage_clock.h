@@ -1,4 +1,8 @@
 // Times what a backend does during forward passes, operation by operation.
+//
+// The best time of a stage is the sum of the best times of its operations, each the best over all passes. Limits of the
+// machine are measured as the best of short moments, so a stage of seconds, which something always disturbs, would
+// be compared with what it never got. The fastest whole pass and the median say what a user waits.
 #pragma once
 
 #include <chrono>
@@ -28,30 +32,43 @@ struct BenchLimits {
 
 // Times of one thing over all passes.
 struct StageTimes {
-  std::vector<double> ms;
-  double gflop = 0;
-  double gbyte = 0;  // of weights that come from memory
+  double best_ms = 0;           // sum of the best times of its operations
+  std::vector<double> pass_ms;  // of each pass
+  double gflop = 0;             // of a pass
+  double gbyte = 0;             // of weights that come from memory in a pass
 
   BenchStage Summarize(std::string name, const BenchLimits& limits) const;
 };
 
-// Adds up what the backend reports during a forward pass, by operation.
+// One thing after the other. Both were run equally often.
+StageTimes operator+(const StageTimes& a, const StageTimes& b);
+
+// Collects what the backend reports during passes that all do the same.
 class StageClock {
  public:
   // `prefix` goes before the names of operations.
   StageClock(Backend& backend, std::string prefix) : backend_(backend), prefix_(std::move(prefix)) {}
 
+  // A pass that fails counts for nothing.
   Status Run(FunctionRef<Status()> pass);
 
-  const StageTimes& total() const { return total_; }
+  // What passes do between operations (uploads, tables) counts as one more operation.
+  StageTimes total() const;
+  // Adds one stage for each kind of operation.
   void Append(const BenchLimits& limits, std::vector<BenchStage>* stages) const;
 
  private:
+  struct Best {
+    std::vector<Operation> operations;  // in order
+    double rest_ms = 0;
+  };
+  void Keep(std::vector<Operation> operations, double pass_ms);
+
   Backend& backend_;
   std::string prefix_;
-  std::map<std::string, StageTimes> stages_;
-  std::vector<std::string> order_;
-  StageTimes total_;
+  Best best_;
+  std::vector<double> pass_ms_;
+  std::map<std::string, std::vector<double>> kind_pass_ms_;
 };
 
 }  // namespace sightline

@@ -18,7 +18,9 @@ Result<std::unique_ptr<GazeEngine>> Open(const GazeServerOptions& options) {
     if (done == total) LogInfo("synthetic weights were made and kept in the cache folder");
   });
   if (!weights) return tl::make_unexpected(std::move(weights).error());
-  SIGHTLINE_ASSIGN_OR_RETURN(auto engine, GazeEngine::Open(std::move(*weights), options.engine));
+  GazeEngineOptions engine_options = options.engine;
+  engine_options.packing = LogPacking();
+  SIGHTLINE_ASSIGN_OR_RETURN(auto engine, GazeEngine::Open(std::move(*weights), engine_options));
   const GazeEngineInfo& info = engine->info();
   LogInfo(fmt::format("{}, {}, profile {}, {} with {} and {}, loaded in {:.2f} s", info.device, NameOf(info.precision),
                       NameOf(info.profile), info.dimensions.variant(), info.backbone, info.decoder,

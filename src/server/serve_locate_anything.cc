@@ -59,7 +59,9 @@ Result<std::unique_ptr<LocateEngine>> Open(const LocateServerOptions& options, c
   const LocatePrecision precision = options.engine.precision;
   LogInfo(fmt::format("Loading weights: Qwen2.5-3B LLM in {}", NameOf(precision.language)));
   LogInfo(fmt::format("Loading weights: MoonViT in {}", NameOf(precision.vision)));
-  SIGHTLINE_ASSIGN_OR_RETURN(auto engine, LocateEngine::Open(*weights, options.engine));
+  LocateEngineOptions engine_options = options.engine;
+  engine_options.packing = LogPacking();
+  SIGHTLINE_ASSIGN_OR_RETURN(auto engine, LocateEngine::Open(*weights, engine_options));
   const LocateEngineInfo& info = engine->info();
   LogInfo(fmt::format("{}, {}, loaded in {:.2f} s", info.device, info.config.variant(),
                       std::chrono::duration<double>(Clock::now() - start).count()));

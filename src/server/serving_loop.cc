@@ -74,6 +74,17 @@ void LogThreads(int asked_for) {
   LogInfo(asked_for > 0 ? fmt::format("{} threads, as asked for", asked_for) : why);
 }
 
+PackingProgress LogPacking() {
+  using Clock = std::chrono::steady_clock;
+  return [logged = Clock::now()](size_t done, size_t total) mutable {
+    constexpr std::chrono::seconds kBetweenLines{10};
+    if (done < total && Clock::now() - logged < kBetweenLines) return;
+    logged = Clock::now();
+    LogInfo(fmt::format("packing weights for this processor: {:.0f} %",
+                        100.0 * static_cast<double>(done) / static_cast<double>(total)));
+  };
+}
+
 int ServeUntilStopped(const ServerOptions& options, const std::string& name, ShutdownSignals& signals, Service& service,
                       const EngineOpener& open) {
   auto http = ListenOn(options.port, HttpOptions(options), service.Callbacks());

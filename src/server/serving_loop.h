@@ -23,5 +23,7 @@ int ServeUntilStopped(const ServerOptions& options, const std::string& name, Shu
 
 // One line on how many threads compute, and why.
 void LogThreads(int asked_for);
+// For an engine's options: logs how far weights are packed, a line every ten seconds.
+PackingProgress LogPacking();
 
 }  // namespace sightline

@@ -27,6 +27,14 @@ struct Plan {
   std::span<const PackedEntrySpec> entries;
   std::vector<uint64_t> offsets;
   uint64_t header_bytes = 0, file_bytes = 0;
+  PackingProgress progress = {};
+
+  // Entry i is done.
+  void Report(size_t i) const {
+    if (!progress) return;
+    progress(static_cast<size_t>(offsets[i] + entries[i].bytes - header_bytes),
+             static_cast<size_t>(file_bytes - header_bytes));
+  }
 };
 
 void PutText(std::string_view text, ByteWriter* out) { out->Put(static_cast<uint32_t>(text.size())).Text(text); }
@@ -50,8 +58,9 @@ std::string Header(const Plan& plan, std::string_view payload_digest) {
   return std::string(kPackedMagic) + Sha256Hex(AsBytes(table)) + table;
 }
 
-Plan MakePlan(std::string_view key, std::span<const PackedEntrySpec> entries) {
+Plan MakePlan(std::string_view key, std::span<const PackedEntrySpec> entries, const PackingProgress& progress = {}) {
   Plan plan{key, entries, std::vector<uint64_t>(entries.size())};
+  plan.progress = progress;
   plan.header_bytes = AlignUp(Header(plan, std::string(kPackedDigestBytes, '0')).size());
   plan.file_bytes = plan.header_bytes;
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -104,7 +113,9 @@ class PackedWriter {
     if (auto status = entry.fill(bytes); !status) return {status, true};
     const std::vector<std::byte> gap(static_cast<size_t>(plan_.offsets[i] - file_.size()));
     if (auto status = Append(gap); !status) return {status};
-    return {Append(bytes)};
+    if (auto status = Append(bytes); !status) return {status};
+    plan_.Report(i);
+    return {};
   }
 
   const Plan& plan_;
@@ -135,6 +146,7 @@ Result<PackedFile> PackInMemory(const fs::path& path, const Plan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     SIGHTLINE_RETURN_IF_ERROR(
         plan.entries[i].fill(bytes.subspan(static_cast<size_t>(plan.offsets[i]), plan.entries[i].bytes)));
+    plan.Report(i);
   }
   const auto payload = bytes.subspan(static_cast<size_t>(plan.header_bytes));
   std::ranges::copy(AsBytes(Header(plan, Sha256Hex(payload))), bytes.begin());
@@ -181,8 +193,9 @@ Status WritePackedFile(const fs::path& path, std::string_view key, std::span<con
 }
 
 Result<PackedFile> OpenOrWritePackedFile(const fs::path& path, std::string_view key,
-                                         std::span<const PackedEntrySpec> entries) {
-  if (path.empty()) return PackInMemory(path, MakePlan(key, entries));
+                                         std::span<const PackedEntrySpec> entries, const PackingProgress& progress) {
+  const Plan plan = MakePlan(key, entries, progress);
+  if (path.empty()) return PackInMemory(path, plan);
   auto packed = PackedFile::Open(path, key);
   if (packed && Holds(*packed, entries)) return packed;
   if (!packed && packed.error().code == Code::kCorruptWeights) LogWarning(packed.error().message + "; packing again");
@@ -190,7 +203,6 @@ Result<PackedFile> OpenOrWritePackedFile(const fs::path& path, std::string_view 
   std::error_code ignored;  // the write below tells
   fs::create_directories(folder, ignored);
   RemoveLeftovers(folder);
-  const Plan plan = MakePlan(key, entries);
   std::string reason;
   for (int attempt = 0; attempt < 2; ++attempt) {
     const Outcome outcome = WriteToDisk(path, plan);

@@ -150,11 +150,14 @@ struct PackedEntrySpec {
 // Writes the entries one after the other, holding one in memory at a time.
 Status WritePackedFile(const std::filesystem::path& path, std::string_view key,
                        std::span<const PackedEntrySpec> entries);
+// Told after every entry that was packed how many bytes are done, of all.
+using PackingProgress = std::function<void(size_t done, size_t total)>;
 // Opens the packed file of `key` at `path`, making it first when it is missing, damaged or of another key or other
 // entries; removes what writers that were killed have left in the folder. Where the file cannot be written (no
 // permission, disk full), packs into memory instead and logs a warning; an empty path asks for that.
 Result<PackedFile> OpenOrWritePackedFile(const std::filesystem::path& path, std::string_view key,
-                                         std::span<const PackedEntrySpec> entries);
+                                         std::span<const PackedEntrySpec> entries,
+                                         const PackingProgress& progress = {});
 // The names of packed files end in this.
 inline constexpr std::string_view kPackedExtension = ".packed";
 // Verifies every packed file under `folder`, in the order of their paths; calls `report(path, status)` for each.

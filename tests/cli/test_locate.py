@@ -29,6 +29,22 @@ class LocateTest(ProgramTest):
         return self.document_of("locate", *arguments, *self.options, **options)
 
 
+class Bench(LocateTest):
+    def test_times_and_shares(self):
+        document = self.document_of("bench", "locate-anything", "--iterations", "2", *self.options)
+        parts = [document[name] for name in ("vision", "prefill", "window_step", "single_step")]
+        for stage in (*document["stages"], *parts, document["five_boxes"], document["second_question"]):
+            self.assertGreater(stage["best_ms"], 0)
+            self.assertLessEqual(stage["best_ms"], stage["fastest_ms"] + 1e-6)
+            self.assertLessEqual(stage["fastest_ms"], stage["median_ms"])
+        for stage in parts:
+            name = stage["name"].split(",")[0]
+            of_kinds = sum(kind["best_ms"] for kind in document["stages"] if kind["name"].startswith(name))
+            self.assertLessEqual(of_kinds, stage["best_ms"])
+            self.assertGreater(stage["share_of_peak"], 0)
+        self.assertGreater(document["five_boxes"]["best_ms"], document["vision"]["best_ms"])
+
+
 class Answers(LocateTest):
     def test_document_is_the_servers_and_more(self):
         document = self.locate(CAR, "car", "cat")
