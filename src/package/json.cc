@@ -54,7 +54,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool Open(Value value) {
-    if (levels_.size() + 1 >= kMostLevels) return Refuse(fmt::format("is more than {} levels deep", kMostLevels));
+    if (levels_.size() + 1 >= kMostJsonLevels)
+      return Refuse(fmt::format("is more than {} levels deep", kMostJsonLevels));
     levels_.push_back({std::move(value), {}});
     return true;
   }
@@ -64,7 +65,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return Add(std::move(value));
   }
   bool Add(Value value) {
-    if (++values_ > kMostValues) return Refuse(fmt::format("holds more than {} values", kMostValues));
+    if (++values_ > kMostJsonValues) return Refuse(fmt::format("holds more than {} values", kMostJsonValues));
     if (levels_.empty()) {
       root_ = std::move(value);
     } else if (auto* list = std::get_if<Value::List>(&levels_.back().value.data)) {
@@ -84,9 +85,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Result<Value> ParseJson(std::string_view text, const std::string& name) {
-  if (text.size() > kMostDocumentBytes) {
+  if (text.size() > kMostJsonBytes) {
     return Fail(Code::kInvalidRequest,
-                fmt::format("{} has {} bytes, expected at most {}", name, text.size(), kMostDocumentBytes));
+                fmt::format("{} has {} bytes, expected at most {}", name, text.size(), kMostJsonBytes));
   }
   TreeBuilder builder;
   try {

@@ -62,7 +62,8 @@ bool operator==(const Value::Member& a, const Value::Member& b);
 // `name` stands in front of errors.
 Result<Value> ParseYaml(std::string_view text, const std::string& name);
 
-// Reads one JSON document, with the same limits. Numbers that are no 64-bit integer become doubles.
+// Reads one JSON document, with limits that fit the JSON of any YAML document read here (32 MiB). Numbers that are no
+// 64-bit integer become doubles.
 Result<Value> ParseJson(std::string_view text, const std::string& name);
 
 // With `indent` spaces per level and nothing escaped that need not be; below 0: on one line, as Python's json.dumps

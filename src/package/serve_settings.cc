@@ -193,13 +193,13 @@ ServeProfile MergeProfile(const ServeSettings& serve, const ServeProfile& profil
   }
   MergeInto(*merged.additional_config.AsMap(), *profile.additional_config.AsMap());
   if (!profile.args.empty()) merged.args = profile.args;
-  for (const auto& [name, value] : profile.env) {
-    const auto same = [&](const auto& entry) { return entry.first == name; };
-    const auto found = std::find_if(merged.env.begin(), merged.env.end(), same);
+  for (const auto& variable : profile.env) {
+    const auto found = std::find_if(merged.env.begin(), merged.env.end(),
+                                    [&](const auto& inherited) { return inherited.first == variable.first; });
     if (found != merged.env.end()) {
-      found->second = value;
+      found->second = variable.second;
     } else {
-      merged.env.emplace_back(name, value);
+      merged.env.push_back(variable);
     }
   }
   return merged;

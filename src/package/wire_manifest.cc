@@ -181,7 +181,7 @@ Result<WireManifest> WireManifest::Parse(std::string_view text, const std::strin
 }
 
 Result<WireManifest> WireManifest::Load(const std::filesystem::path& path) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path, kMostDocumentBytes));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path, kMostJsonBytes));
   return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
 }
 
