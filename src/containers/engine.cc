@@ -141,10 +141,10 @@ Result<std::string> ContainerEngine::ServerVersion() const {
 
 Result<bool> ContainerEngine::IsRootless() const {
   const bool podman = kind_ == EngineKind::kPodman;
-  SIGHTLINE_ASSIGN_OR_RETURN(
-      const std::string said,
-      Ask(*this, {"info", "--format", podman ? "{{.Host.Security.Rootless}}" : "{{.SecurityOptions}}"}, QuickLimits()));
-  return podman ? said == "true" : said.find("name=rootless") != std::string::npos;
+  const std::string format = podman ? "{{.Host.Security.Rootless}}" : "{{.SecurityOptions}}";
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::string said, Ask(*this, {"info", "--format", format}, QuickLimits()));
+  const std::string_view sign = podman ? "true" : "name=rootless";
+  return said.find(sign) != std::string::npos;
 }
 
 }  // namespace sightline

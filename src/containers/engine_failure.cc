@@ -76,7 +76,7 @@ const Failure kFailures[] = {
      Code::kUsage,
      "a container of this name exists already",
      "stop it first"},
-    {{"error gathering device information", "no such device"},
+    {{"error gathering device information", "no such device", "error: stat /dev/"},
      Code::kDeviceLost,
      "a device that the container needs is not there",
      "check the card and its driver (ls /dev/tenstorrent)"},
