@@ -159,9 +159,6 @@ class RangeFetcher {
     if (refused) return tl::make_unexpected(std::move(*refused));
     if (!answer && answer.error().error.code == Code::kCorruptWeights) answer.error().error.fault = HubFault::kDamaged;
     if (!answer && elsewhere) TreatAsExpired(answer.error());
-    if (!answer && answer.error().error.code == Code::kNoSpace) {
-      answer.error().error = ErrorOfDisk(answer.error().error, session_.settings());
-    }
     return answer;
   }
 

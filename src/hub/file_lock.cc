@@ -16,6 +16,7 @@ namespace sightline {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{50};
+constexpr int kPollsBeforeTelling = 20;  // short waits are nobody's business
 
 // A lock on a file that was removed meanwhile excludes nobody.
 bool IsStillThere(int descriptor, const std::filesystem::path& path) {
@@ -51,10 +52,10 @@ Result<std::optional<FileLock>> FileLock::Try(const std::filesystem::path& path)
 Result<FileLock> FileLock::Take(const std::filesystem::path& path, const std::stop_token& stop,
                                 FunctionRef<void()> waiting) {
   SIGHTLINE_RETURN_IF_ERROR(MakeFolders(path.parent_path()));
-  for (bool told = false;; told = true) {
+  for (int polls = 0;; ++polls) {
     SIGHTLINE_ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::Try(path));
     if (lock) return std::move(*lock);
-    if (!told) waiting();
+    if (polls == kPollsBeforeTelling) waiting();
     if (!SleepFor(kPollInterval, stop)) return Fail(Code::kCancelled, "cancelled");
   }
 }

@@ -13,7 +13,7 @@ class FileLock {
  public:
   // Nothing when somebody else holds it.
   static Result<std::optional<FileLock>> Try(const std::filesystem::path& path);
-  // Waits; kCancelled when stopped. `waiting` is called once when it has to.
+  // Waits; kCancelled when stopped. `waiting` is called once when it takes longer than a second.
   static Result<FileLock> Take(const std::filesystem::path& path, const std::stop_token& stop,
                                FunctionRef<void()> waiting);
 
