@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "hub/cache_lock.h"
 #include "hub/faults.h"
-#include "hub/file_lock.h"
 #include "hub/names.h"
 #include "hub/repo_folder.h"
 
@@ -49,7 +49,7 @@ uint64_t RemoveUnused(const RepoFolder& folder, const fs::path& blob) {
   const std::string name = blob.filename(), digest = name.substr(0, name.find('.'));
   if (!IsBlobName(digest)) return 0;
   if (!MakeFolders(folder.Lock(digest).parent_path())) return 0;
-  const auto lock = FileLock::Try(folder.Lock(digest));
+  const auto lock = CacheLock::Try(folder.Lock(digest));
   if (!lock || !*lock) return 0;
   return blob.extension() != ".incomplete" && UsedBlobs(folder).contains(name) ? 0 : Unlink(blob);
 }

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "hub/blob_digest.h"
+#include "hub/cache_lock.h"
 #include "hub/faults.h"
-#include "hub/file_lock.h"
 #include "hub/names.h"
 #include "hub/progress_meter.h"
 #include "hub/repo_folder.h"

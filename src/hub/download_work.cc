@@ -8,7 +8,7 @@
 #include <map>
 #include <thread>
 
-#include "hub/file_lock.h"
+#include "hub/cache_lock.h"
 
 namespace sightline {
 namespace {
@@ -40,7 +40,7 @@ HubStatus DoWork(const HubSession& session, const RepoFolder& folder, const Work
   const std::string& digest = work.blob.digest;
   const auto disk = [&settings](const Error& error) { return tl::make_unexpected(ErrorOfDisk(error, settings)); };
   if (const Status made = MakeFolders(folder.path() / "blobs"); !made) return disk(made.error());
-  auto lock = FileLock::Take(folder.Lock(digest), stop, [&] {
+  auto lock = CacheLock::Take(folder.Lock(digest), stop, [&] {
     meter.OnNote(work.blob.subject.Name() + ": another process is loading it, waiting");
   });
   if (!lock) return disk(lock.error());

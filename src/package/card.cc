@@ -178,7 +178,7 @@ void CardWriter::AddProfiles() {
 }  // namespace
 
 std::string TableCell(std::string_view text) {
-  std::string cell = OneLine(text);
+  std::string cell = Unwrapped(text);
   for (size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2)) cell.insert(at, "\\");
   return cell;
 }

@@ -35,8 +35,8 @@ bool IsLicenseId(std::string_view id) {
          std::all_of(id.begin(), id.end(), [&](char c) { return starts(c) || c == '.' || c == '+' || c == '-'; });
 }
 
-std::optional<std::string> OneLineOf(const std::optional<std::string>& text) {
-  return text ? std::optional(OneLine(*text)) : std::nullopt;
+std::optional<std::string> UnwrappedOf(const std::optional<std::string>& text) {
+  return text ? std::optional(Unwrapped(*text)) : std::nullopt;
 }
 
 Value LicenseValue(const CardLicense& license) {
@@ -49,7 +49,7 @@ Value LicenseValue(const CardLicense& license) {
 
 }  // namespace
 
-std::string OneLine(std::string_view text) {
+std::string Unwrapped(std::string_view text) {
   std::string line;
   bool blank = false;
   for (const char c : text) {
@@ -68,9 +68,9 @@ CardLicense ReadLicense(const Value& value, const std::string& path, CardSource 
   const bool strict = source == CardSource::kAuthor;
   FieldReader fields(value, path, problems, strict ? UnknownKeys::kRefused : UnknownKeys::kIgnored);
   CardLicense license;
-  license.id = OneLine(fields.RequiredText("id"));
-  license.name = OneLineOf(fields.Text("name"));
-  license.link = OneLineOf(fields.Text("link"));
+  license.id = Unwrapped(fields.RequiredText("id"));
+  license.name = UnwrappedOf(fields.Text("name"));
+  license.link = UnwrappedOf(fields.Text("link"));
   fields.Finish();
   if (!strict || problems.Holds(fields.PathOf("id"))) return license;
   if (!IsLicenseId(license.id)) {
@@ -94,10 +94,10 @@ Card ReadCard(const Value& value, const std::string& path, CardSource source, Pr
   if (const Value* license = fields.Member("license")) {
     card.license = ReadLicense(*license, fields.PathOf("license"), source, problems);
   }
-  card.pipeline_tag = OneLineOf(fields.Text("pipeline_tag"));
+  card.pipeline_tag = UnwrappedOf(fields.Text("pipeline_tag"));
   card.base_model = fields.Texts("base_model");
   if (card.base_model) {
-    for (std::string& model : *card.base_model) model = OneLine(model);
+    for (std::string& model : *card.base_model) model = Unwrapped(model);
   }
   fields.Finish();
   return card;
@@ -115,8 +115,8 @@ Value ToValue(const Card& card) {
 std::vector<std::string> PublishGaps(const std::optional<Card>& card) {
   std::vector<std::string> gaps;
   if (!card) return gaps;
-  if (OneLine(card->performance.value_or("")).empty()) gaps.emplace_back("performance");
-  if (OneLine(card->limitations.value_or("")).empty()) gaps.emplace_back("limitations");
+  if (Unwrapped(card->performance.value_or("")).empty()) gaps.emplace_back("performance");
+  if (Unwrapped(card->limitations.value_or("")).empty()) gaps.emplace_back("limitations");
   return gaps;
 }
 

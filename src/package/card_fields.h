@@ -17,6 +17,6 @@ Value ToValue(const Card& card);
 CardLicense ReadLicense(const Value& value, const std::string& path, CardSource source, ProblemList& problems);
 
 // Runs of blanks and line breaks as one blank, none at the ends: folded YAML text as a single line.
-std::string OneLine(std::string_view text);
+std::string Unwrapped(std::string_view text);
 
 }  // namespace sightline

@@ -44,11 +44,11 @@ std::string LicenseSlug(const std::string& title) {
 }
 
 void AddLicense(const CardLicense& license, std::string& lines) {
-  const std::string id = OneLine(license.id);
+  const std::string id = Unwrapped(license.id);
   lines += fmt::format("license: {}\n", YamlText(id));
   if (id != "other") return;
-  const std::string slug = LicenseSlug(OneLine(license.name.value_or("")));
-  const std::string link = OneLine(license.link.value_or(""));
+  const std::string slug = LicenseSlug(Unwrapped(license.name.value_or("")));
+  const std::string link = Unwrapped(license.link.value_or(""));
   if (!slug.empty()) lines += fmt::format("license_name: {}\n", YamlText(slug));
   if (!link.empty()) lines += fmt::format("license_link: {}\n", YamlText(link));
 }
@@ -74,13 +74,13 @@ std::string CardFrontMatter(const WireManifest& manifest) {
   const Card card = container.card.value_or(Card{});
   if (card.license) AddLicense(*card.license, lines);
   const KindDescription* kind = FindKind(container.kind);
-  std::string task = OneLine(card.pipeline_tag.value_or(""));
+  std::string task = Unwrapped(card.pipeline_tag.value_or(""));
   if (task.empty() && kind) task = kind->pipeline_tag;
   if (!task.empty()) lines += fmt::format("pipeline_tag: {}\n", YamlText(task));
   std::vector<std::string> bases = card.base_model.value_or(std::vector<std::string>());
   if (bases.empty() && manifest.weights) bases.push_back(manifest.weights->repo);
   if (!bases.empty()) lines += "base_model:\n";
-  for (const std::string& base : bases) lines += fmt::format("- {}\n", YamlText(OneLine(base)));
+  for (const std::string& base : bases) lines += fmt::format("- {}\n", YamlText(Unwrapped(base)));
   return lines + "---\n\n";
 }
 
