@@ -18,44 +18,49 @@ const std::string kImage = "sightline-test/busybox:" + std::to_string(::getpid()
 
 bool Installed(const char* program) { return RunProcess({{program, "--version"}}).has_value(); }
 
-// An image with busybox alone and containers that keep to this test; both are removed.
+ContainerEngine Podman() {
+  EngineOptions options;
+  options.program = "podman";
+  options.arguments = {"--runtime", "runc"};
+  options.run_arguments = {"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network", "host"};
+  return *ContainerEngine::Find(options);
+}
+
+// Builds an image with busybox alone. Returns why no container can run here, or nothing.
+std::string BuildImage() {
+  for (const char* program : {"podman", "runc", "busybox"}) {
+    if (!Installed(program)) return std::string(program) + " is not installed";
+  }
+  if (::geteuid() != 0) return "podman without root needs a machine that is set up for it";
+  const TemporaryFolder folder;
+  std::string path = RunProcess({{"sh", "-c", "command -v busybox"}})->standard_output;
+  path.pop_back();
+  std::filesystem::copy_file(path, folder.path() / "busybox");
+  std::ofstream(folder.path() / "Containerfile")
+      << "FROM scratch\nLABEL " << kPackageLabel
+      << "=test\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nENV PATH=/bin\nENTRYPOINT [\"/bin/busybox\"]\n";
+  const auto built = Podman().Build({"--tag", kImage, folder.path().string()}, folder.path() / "log", {});
+  if (!built) return built.error().message;
+  const auto run = Podman().Run({"--rm", kImage, "true"});
+  return run ? "" : run.error().message;
+}
+
+// The image and containers that keep to this test; both are removed.
 class PodmanTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    for (const char* program : {"podman", "runc", "busybox"}) {
-      if (!Installed(program)) GTEST_SKIP() << program << " is not installed";
-    }
-    if (::geteuid() != 0) GTEST_SKIP() << "podman without root needs a machine that is set up for it";
-    EngineOptions options;
-    options.program = "podman";
-    options.arguments = {"--runtime", "runc"};
-    options.run_arguments = {"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network", "host"};
-    auto engine = ContainerEngine::Find(options);
-    ASSERT_TRUE(engine) << engine.error().message;
-    engine_ = std::make_unique<ContainerEngine>(std::move(*engine));
-    BuildImage();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const auto run = engine_->Run({"--rm", kImage, "true"});
-    if (!run) GTEST_SKIP() << "no container can run here: " << run.error().message;
+  static void SetUpTestSuite() { reason_ = new std::string(BuildImage()); }
+  static void TearDownTestSuite() {
+    if (reason_->empty()) (void)Podman().RemoveImage(kImage);
+    delete reason_;
   }
-
-  void BuildImage() {
-    const auto busybox = RunProcess({{"sh", "-c", "command -v busybox"}});
-    std::string path = busybox->standard_output;
-    path.pop_back();
-    std::filesystem::copy_file(path, folder_.path() / "busybox");
-    std::ofstream(folder_.path() / "Containerfile")
-        << "FROM scratch\nLABEL " << kPackageLabel
-        << "=test\nCOPY busybox /bin/busybox\nCOPY busybox /bin/sh\nENV PATH=/bin\nENTRYPOINT [\"/bin/busybox\"]\n";
-    const auto built =
-        engine_->Build({"--tag", kImage, folder_.path().string()}, folder_.path() / "log", [](std::string_view) {});
-    if (!built) GTEST_SKIP() << "no image can be built here: " << built.error().message;
+  void SetUp() override {
+    if (!reason_->empty()) GTEST_SKIP() << "no container can run here: " << *reason_;
+    engine_ = std::make_unique<ContainerEngine>(Podman());
   }
 
   void TearDown() override {
     if (engine_ == nullptr) return;
     (void)engine_->Remove(name_, /*force=*/true);
-    (void)engine_->RemoveImage(kImage);
   }
 
   std::string Start(const std::string& script) {
@@ -65,10 +70,12 @@ class PodmanTest : public ::testing::Test {
     return id.value_or("");
   }
 
-  TemporaryFolder folder_;
+  static std::string* reason_;
   std::unique_ptr<ContainerEngine> engine_;
   const std::string name_ = "sightline-test-" + std::to_string(::getpid());
 };
+
+std::string* PodmanTest::reason_ = nullptr;
 
 TEST_F(PodmanTest, LifeOfAContainer) {
   EXPECT_EQ(engine_->kind(), EngineKind::kPodman);
@@ -156,7 +163,7 @@ TEST_F(PodmanTest, FailuresNameTheirCause) {
   EXPECT_EQ(engine_->Run({"--rm", "sightline-test/nowhere:1"}).error().code, Code::kNotFound);
   const auto mount = engine_->Run({"--rm", "--volume", "/no/such/folder:/x", kImage, "true"});
   EXPECT_EQ(mount.error().code, Code::kNotFound) << mount.error().message;
-  Start("sleep 100");
+  Start("trap 'exit 0' TERM; while :; do sleep 0.1; done");
   const auto twice = engine_->Run({"--detach", "--name", name_, kImage, "true"});
   EXPECT_EQ(twice.error().code, Code::kUsage) << twice.error().message;
   const auto device = engine_->Run({"--rm", "--device", "/dev/tenstorrent/77:/dev/tenstorrent/77", kImage, "true"});

@@ -46,7 +46,11 @@ Result<PartialBlob> PartialBlob::Open(const std::filesystem::path& file, const O
   if (problem) return tl::make_unexpected(ErrnoError("write", file, problem.value()));
   SIGHTLINE_RETURN_IF_ERROR(part.Lock());
   part.finished_ = CheckBlob(file, blob, nullptr).has_value();
-  if (!part.finished_) SIGHTLINE_RETURN_IF_ERROR(part.ReadOn());
+  if (part.finished_) {
+    ::unlink(part.part_.c_str());  // ours alone, and of no use
+  } else {
+    SIGHTLINE_RETURN_IF_ERROR(part.ReadOn());
+  }
   return part;
 }
 

@@ -196,7 +196,9 @@ Result<std::string> PushFolder(const std::filesystem::path& folder, const OciRef
     return Fail(Code::kInvalidRequest, fmt::format("{}: holds {} files, more than a registry takes in one package",
                                                    folder.string(), files.size()));
   }
+  total.Expect(manifest.config.size);
   SIGHTLINE_RETURN_IF_ERROR(PutEmptyConfig(&client, manifest.config));
+  total.Finished(manifest.config.size);
   for (const LocalFile& file : files) {
     SIGHTLINE_RETURN_IF_ERROR(client.PutBlob(file.blob, file.path));
     total.Finished(file.blob.size);
