@@ -99,6 +99,19 @@ TEST_F(PackageStaging, Case60TwoRootsBecomeOneTree) {
   EXPECT_EQ(Content(out_ / "models/common/tt/mlp.py"), "ours");
 }
 
+TEST_F(PackageStaging, CachesAndWeightsAreNeverShipped) {
+  const std::vector<std::string> dropped = {"__pycache__", "a.pyc",  ".pytest_cache", "a.egg-info",    ".venv",
+                                            "venv",        "logs",   "a.log",         "a.safetensors", "a.pt",
+                                            "a.pth",       "a.ckpt", "a.bin",         "a.refpt"};
+  const std::vector<std::string> kept = {".hidden", "a.json", "a.py", "log", "logs.py", "readiness_check", "venv2"};
+  for (const std::string& name : dropped) Write(metal_ / "m" / name, "x");
+  for (const std::string& name : kept) Write(metal_ / "m" / name, "x");
+  const auto staged = Stage({{metal_, {"m"}}});
+  ASSERT_TRUE(staged.has_value());
+  EXPECT_EQ(staged->dropped.size(), dropped.size());
+  EXPECT_EQ(Files(out_ / "m"), kept);
+}
+
 TEST_F(PackageStaging, ASingleFileIsNotFiltered) {
   Write(metal_ / "models/table.bin", "x");
   EXPECT_TRUE(Stage({{metal_, {"models/table.bin"}}}).has_value());

@@ -134,6 +134,9 @@ TEST(PackageShell, QuotesAsAShellReads) {
   EXPECT_EQ(ShellQuote(""), "''");
   EXPECT_EQ(ShellQuote("it's"), "'it'\"'\"'s'");
   EXPECT_EQ(ShellQuote("$(x)"), "'$(x)'");
+  for (const char c : std::string(" \t\n!\"#$&()*;<>?[\\]^`{|}~")) {
+    EXPECT_EQ(ShellQuote(std::string("a") + c), "'a" + std::string(1, c) + "'");
+  }
   EXPECT_EQ(ShellQuote("ü"), "'ü'");
   const std::vector<std::string> words = {"a", "b c", ""};
   EXPECT_EQ(ShellJoin(words), "a 'b c' ''");
