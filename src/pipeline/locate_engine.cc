@@ -75,6 +75,13 @@ Status CheckRequest(const LocateRequest& request, const LocateEngineOptions& opt
   return CheckGenerationOptions(request.generation);
 }
 
+// Leading tokens of the prompt that are the first ones of `known`. The last token is always fed: it is what the answer
+// begins with.
+int64_t KnownTokens(const std::vector<TokenId>& known, const std::vector<TokenId>& prompt) {
+  const auto differs = std::ranges::mismatch(prompt, known).in1;
+  return std::min(differs - prompt.begin(), std::ssize(prompt) - 1);
+}
+
 // Scales findings to pixels and says why there are none.
 void AddPlaces(const LocateReading& reading, LocateAnswer* answer) {
   bool none = false;
@@ -123,6 +130,7 @@ struct LocateEngine::State {
   Result<LocateAnswer> Compute(Prepared prepared, double wait_ms);
   Result<std::shared_ptr<const std::vector<float>>> Encode(Prepared* prepared);
   std::string PrefixKey(const Prepared& prepared) const;
+  void KeepPrompt(const std::string& key, const Prepared& prepared, const Session& session);
   Status Write(Prepared* prepared, Session& session);
 };
 
@@ -219,6 +227,16 @@ std::string LocateEngine::State::PrefixKey(const Prepared& prepared) const {
   return key;
 }
 
+// Keeps the prompt for further questions about the same pictures, unless what is kept shares half of this question too.
+void LocateEngine::State::KeepPrompt(const std::string& key, const Prepared& prepared, const Session& session) {
+  const int64_t tokens = std::min(prepared.answer.prompt_tokens, session.length());
+  if (2 * (prepared.answer.cached_tokens - prepared.prompt.shared) >= tokens - prepared.prompt.shared) return;
+  std::shared_ptr<Session> prompt = model->NewSession(tokens);
+  if (prompt->bytes() > options.prefix_cache_bytes) return;
+  prompt->CopyPrefix(session, tokens);
+  prefixes.Insert(key, prompt, prompt->bytes());
+}
+
 // Generates and times the parts.
 Status LocateEngine::State::Write(Prepared* prepared, Session& session) {
   LocateAnswer& answer = prepared->answer;
@@ -252,18 +270,12 @@ Result<LocateAnswer> LocateEngine::State::Compute(Prepared prepared, double wait
   const std::string key = PrefixKey(prepared);
   const auto known = key.empty() ? nullptr : prefixes.Find(key);
   if (known != nullptr) {
-    session->CopyPrefix(*known, known->length());
-    answer.cached_tokens = known->length();
+    answer.cached_tokens = KnownTokens(known->tokens(), prepared.prompt.ids);
+    session->CopyPrefix(*known, answer.cached_tokens);
   }
   session->SetImages(rows);
   SIGHTLINE_RETURN_IF_ERROR(Write(&prepared, *session));
-  if (known == nullptr && !key.empty()) {
-    std::shared_ptr<Session> prefix = model->NewSession(prepared.prompt.shared);
-    if (prefix->bytes() <= options.prefix_cache_bytes) {
-      prefix->CopyPrefix(*session, prepared.prompt.shared);
-      prefixes.Insert(key, prefix, prefix->bytes());
-    }
-  }
+  if (!key.empty()) KeepPrompt(key, prepared, *session);
 
   answer.text = tokenizer->Decode(answer.generation.ids);
   const LocateReading reading = ReadLocateAnswer(*tokenizer, info.config.tokens, answer.generation.ids,

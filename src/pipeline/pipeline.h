@@ -269,8 +269,9 @@ struct LocateBenchOptions {
 struct LocateBench {
   std::vector<BenchStage> stages;  // operations of each part
   BenchStage vision, prefill;
-  BenchStage window_step, single_step;     // against arithmetic and memory, whichever is slower
-  BenchStage five_boxes, second_question;  // a whole request; another question about the same picture, to its first box
+  BenchStage window_step, single_step;                      // against arithmetic and memory, whichever is slower
+  BenchStage five_boxes;                                    // a whole request
+  BenchStage second_question;                               // another category in the same picture, to its first box
   double vision_peak_gflops = 0, language_peak_gflops = 0;  // measured in this run, in the formats used
   double read_gbytes_per_second = 0;
   size_t packed_bytes = 0, activation_bytes = 0;

@@ -29,18 +29,15 @@ class RecentCache {
     return found->second->value;
   }
 
-  // A value that alone is above the capacity is not kept; one that is there already stays.
+  // Replaces a value that is there. One that alone is above the capacity is not kept.
   void Insert(const std::string& key, std::shared_ptr<Value> value, size_t cost) {
     const std::lock_guard lock(mutex_);
-    if (cost > capacity_ || index_.contains(key)) return;
+    if (cost > capacity_) return;
+    if (const auto found = index_.find(key); found != index_.end()) Remove(found->second);
     recent_.push_front({key, std::move(value), cost});
     index_[key] = recent_.begin();
     cost_ += cost;
-    while (cost_ > capacity_) {
-      cost_ -= recent_.back().cost;
-      index_.erase(recent_.back().key);
-      recent_.pop_back();
-    }
+    while (cost_ > capacity_) Remove(std::prev(recent_.end()));
   }
 
   uint64_t hits() const {
@@ -58,6 +55,12 @@ class RecentCache {
     std::shared_ptr<Value> value;
     size_t cost;
   };
+  void Remove(typename std::list<Entry>::iterator entry) {
+    cost_ -= entry->cost;
+    index_.erase(entry->key);
+    recent_.erase(entry);
+  }
+
   const size_t capacity_;
   mutable std::mutex mutex_;
   std::list<Entry> recent_;  // newest first

@@ -3,7 +3,7 @@ import base64
 import struct
 
 import png
-from locate_server import CAR, HEIGHT, PICTURE, WIDTH, LocateServerTest, question
+from locate_server import CAR, HEIGHT, PICTURE, WIDTH, LocateServer, LocateServerTest, question, weights_of
 from running_server import AWKWARD, PICTURES, text_of, without_times
 
 SEED_KEYS = ["query", "width", "height", "canonical_size", "grid_hw", "num_image_tokens", "prompt_tokens",
@@ -134,6 +134,31 @@ class AnswerTest(LocateServerTest):
             self.assertEqual(answer["images"][0]["exif_orientation"], orientation)
             sizes.add((answer["width"], answer["height"]))
         self.assertEqual(len(sizes), 1)
+
+
+class PromptCacheTest(LocateServerTest):
+    """With weights whose answers depend on every token."""
+
+    @classmethod
+    def start(cls):
+        return LocateServer(weights=weights_of("tiny"))
+
+    def test_another_question_pays_for_its_own_tokens_only(self):
+        file = PICTURE.read_bytes()
+        again = base64.b64encode(file + b"\0").decode()  # the same pixels, and a file that was never seen
+        self.assertEqual(self.answer(question("car"))["cached"], {"pictures": 0, "prompt_tokens": 0})
+        second = self.answer(question("bus"))
+        # 18 tokens follow the picture: 11 of the task, the word, the full stop and 5 of the closing.
+        self.assertEqual(second["cached"], {"pictures": 1, "prompt_tokens": second["prompt_tokens"] - 7})
+        self.assertEqual(self.answer(question("bus"))["cached"]["prompt_tokens"], second["prompt_tokens"] - 7)
+        other_task = self.answer(question("bus", task="point"))
+        picture_end = second["prompt_tokens"] - 18
+        self.assertEqual(other_task["cached"]["prompt_tokens"], picture_end)
+        self.assertGreater(self.answer(question("cat", task="point"))["cached"]["prompt_tokens"], picture_end)
+        afresh = self.answer({"image": again, "query": "bus"})
+        self.assertEqual(afresh["cached"], {"pictures": 0, "prompt_tokens": 0})
+        for key in ("token_ids", "raw_text", "detections", "points", "finish_reason"):
+            self.assertEqual(second[key], afresh[key], key)
 
 
 class ModesTest(LocateServerTest):
