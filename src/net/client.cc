@@ -71,7 +71,7 @@ struct HttpClient::State {
   }
 };
 
-HttpClient::HttpClient(HttpClientOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+HttpClient::HttpClient(HttpClientOptions options) : state_(new State{.options = std::move(options)}) {}
 HttpClient::~HttpClient() = default;
 
 Result<HttpAnswer> HttpClient::Send(const HttpCall& asked, std::stop_token stop) const {
