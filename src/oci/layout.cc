@@ -19,13 +19,14 @@ std::string Annotation(const OciDescriptor& descriptor, std::string_view name) {
   return found == descriptor.annotations.end() ? "" : found->second;
 }
 
-// "tt-model/gaze:1" of containerd's "docker.io/tt-model/gaze:1".
+// "tt-model/gaze:1", which containerd and podman spell "docker.io/tt-model/gaze:1".
 std::string ReferenceOf(const OciDescriptor& descriptor) {
   std::string name = Annotation(descriptor, kImageName);
-  for (const std::string_view prefix : {"docker.io/library/", "docker.io/"}) {
+  if (name.empty()) name = Annotation(descriptor, kRefName);
+  for (const std::string_view prefix : {"docker.io/library/", "docker.io/", "localhost/"}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
-  return name.empty() ? Annotation(descriptor, kRefName) : name;
+  return name;
 }
 
 Result<std::string> ReadText(const std::filesystem::path& file) {
