@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "src/models/box_decoder.h"
@@ -195,6 +196,62 @@ TEST(ProcessLogits, EndsANucleusAmongEqualsBehindTheLowerIds) {
   std::vector<float> logits(10, 0.0f);
   ProcessLogits(logits, {}, {.top_p = 0.45});
   EXPECT_THAT(Distribution(logits).Most(10), ElementsAre(0, 1, 2, 3, 4));
+}
+
+// What the nucleus keeps by its definition, in any time.
+std::set<TokenId> PlainNucleus(const std::vector<float>& logits, double top_p) {
+  std::vector<TokenId> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](TokenId id) { return logits[static_cast<size_t>(id)]; });
+  double sum = 0, before = 0;
+  for (const float logit : logits) sum += std::exp(double{logit});
+  std::set<TokenId> kept;
+  for (const TokenId id : order) {
+    if (before <= top_p) kept.insert(id);
+    before += std::exp(double{logits[static_cast<size_t>(id)]}) / sum;
+  }
+  return kept;
+}
+
+// Steep rows, flat ones, and ones with many equals.
+std::vector<float> RandomLogits(uint64_t seed, size_t count) {
+  RandomNumbers random(seed);
+  const double spread = std::pow(10.0, 4 * random.Uniform() - 3);
+  const double step = seed % 3 == 0 ? spread / 8 : 0;
+  std::vector<float> logits(count);
+  for (float& logit : logits) {
+    const double value = spread * std::log(random.Uniform() + 1e-12);
+    logit = static_cast<float>(step > 0 ? std::round(value / step) * step : value);
+  }
+  return logits;
+}
+
+TEST(ProcessLogits, KeepsTheNucleus) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const std::vector<float> logits = RandomLogits(seed, 1000 + seed);
+    const double top_p = RandomNumbers(seed + 1000).Uniform();
+    std::vector<float> processed = logits;
+    ProcessLogits(processed, {}, {.top_p = top_p});
+    std::set<TokenId> kept;
+    for (size_t i = 0; i < processed.size(); ++i) {
+      if (processed[i] > -std::numeric_limits<float>::infinity()) kept.insert(static_cast<TokenId>(i));
+    }
+    EXPECT_EQ(kept, PlainNucleus(logits, top_p)) << "seed " << seed << ", top_p " << top_p;
+  }
+}
+
+TEST(ProcessLogits, KeepsTheLargest) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const std::vector<float> logits = RandomLogits(seed, 1000 + seed);
+    std::vector<float> sorted = logits, processed = logits;
+    std::ranges::sort(sorted, std::greater());
+    const int count = static_cast<int>(1 + seed * seed % 1200);
+    ProcessLogits(processed, {}, {.top_k = count});
+    const float last = sorted[std::min(static_cast<size_t>(count), sorted.size()) - 1];
+    for (size_t i = 0; i < logits.size(); ++i) {
+      EXPECT_EQ(processed[i], logits[i] < last ? -std::numeric_limits<float>::infinity() : logits[i]);
+    }
+  }
 }
 
 TEST(ProcessLogits, KeepsAllThatEqualTheKth) {

@@ -87,22 +87,40 @@ double SumOfExp(LogitBlock block, float largest) {
 
 // ---- nucleus
 
-// Tokens within `depth` of the largest logit, in no order that matters.
-std::vector<Candidate> Leaders(std::span<const float> row, const Distribution& all, float depth) {
-  const float least = row[static_cast<size_t>(all.best())] - depth;
-  std::vector<Candidate> leaders;
-  for (size_t i = 0; i < row.size(); ++i) {
-    const auto id = static_cast<TokenId>(i);
-    if (row[i] >= least) leaders.push_back({row[i], id, all.Of(id)});
-  }
-  return leaders;
-}
+// Parts of the range of logits that the nucleus is looked for in.
+constexpr int32_t kBins = 4096;
 
-// The last candidate that the nucleus keeps: with it the probabilities, most probable first, exceed `top_p`. None when
-// all together do not. Only the half that holds the answer is divided further.
-std::optional<Candidate> LastInNucleus(std::vector<Candidate> candidates, double top_p) {
+// Equal parts of the range from the largest logit down to the least one that is not negligible.
+class Bins {
+ public:
+  Bins(std::span<const float> row, float largest) : largest_(largest), least_(largest) {
+    for (const float logit : row) {
+      if (logit > largest - kNegligible && logit < least_) least_ = logit;
+    }
+    const float range = largest_ - least_;
+    if (range > 1e-6f) bins_of_unit_ = static_cast<float>(kBins) / range;
+  }
+
+  bool Hold(float logit) const { return logit >= least_; }
+  size_t Of(float logit) const {
+    return static_cast<size_t>(std::min(kBins - 1, static_cast<int32_t>((largest_ - logit) * bins_of_unit_)));
+  }
+
+ private:
+  float largest_, least_;
+  float bins_of_unit_ = 0;
+};
+
+// The candidate with which `before` and the probabilities, most probable first, exceed `top_p`; the last one when
+// rounding keeps them from that. Only the half that holds the answer is divided further.
+Candidate LastInNucleus(std::vector<Candidate> candidates, double before, double top_p) {
+  const auto [least, most] = std::ranges::minmax(candidates, {}, &Candidate::logit);
+  if (least.logit == most.logit) {
+    // They are in the order of their ids. Many equals are common: bfloat16 has few numbers.
+    const auto fitting = static_cast<size_t>((top_p - before) / least.probability);
+    return candidates[std::min(fitting, candidates.size() - 1)];
+  }
   std::span<Candidate> part = candidates;
-  double before = 0;  // probability of all that come before `part`
   while (part.size() > 1) {
     const size_t half = part.size() / 2;
     std::ranges::nth_element(part, part.begin() + static_cast<std::ptrdiff_t>(half), ComesBefore);
@@ -111,32 +129,69 @@ std::optional<Candidate> LastInNucleus(std::vector<Candidate> candidates, double
     if (leading <= top_p) before = leading;
     part = leading > top_p ? part.first(half) : part.subspan(half);
   }
-  if (part.empty() || before + part.front().probability <= top_p) return std::nullopt;
   return part.front();
+}
+
+// The last token that the nucleus keeps; none when all together stay within `top_p`.
+std::optional<Candidate> LastInNucleus(std::span<const float> row, const Distribution& all, double top_p) {
+  const float largest = row[static_cast<size_t>(all.best())];
+  const Bins bins(row, largest);
+  std::vector<double> sums(kBins);
+  std::vector<size_t> counts(kBins);
+  const double most = all.Of(all.best());
+  for (const float logit : row) {
+    if (!bins.Hold(logit)) continue;
+    const size_t bin = bins.Of(logit);
+    sums[bin] += most * ExpOfNegative(logit - largest);
+    ++counts[bin];
+  }
+  double before = 0;
+  size_t last = 0;
+  while (last < sums.size() && before + sums[last] <= top_p) before += sums[last++];
+  if (last == sums.size()) return std::nullopt;
+  std::vector<Candidate> candidates;
+  candidates.reserve(counts[last]);
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!bins.Hold(row[i]) || bins.Of(row[i]) != last) continue;
+    candidates.push_back({row[i], static_cast<TokenId>(i), most * ExpOfNegative(row[i] - largest)});
+  }
+  return LastInNucleus(std::move(candidates), before, top_p);
 }
 
 void KeepNucleus(std::span<float> row, double top_p) {
   const Distribution all(row);
   if (!all.valid()) return;
-  // A nucleus is rarely deeper than the first depth, and then few tokens are looked at.
-  for (const float depth : {12.0f, kNegligible}) {
-    const auto last = LastInNucleus(Leaders(row, all, depth), top_p);
-    if (!last) continue;
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (row[i] < last->logit || (row[i] == last->logit && static_cast<TokenId>(i) > last->id)) row[i] = kLeftOut;
-    }
-    return;
+  const auto last = LastInNucleus(row, all, top_p);
+  if (!last) return;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (row[i] < last->logit || (row[i] == last->logit && static_cast<TokenId>(i) > last->id)) row[i] = kLeftOut;
   }
 }
 
+// ---- the largest
+
+// The `count`-th largest.
+float NthLargest(std::vector<float>& values, size_t count) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+  std::ranges::nth_element(values, place, std::greater());
+  return *place;
+}
+
+// Of the largest of each block, the `count`-th largest has `count` logits that are not less: what is less is out.
+float LeastPossible(std::span<const float> row, size_t count) {
+  std::vector<float> largest;
+  ForBlocks(row, [&](LogitBlock block) { largest.push_back(LargestOf(block)); });
+  return count <= largest.size() ? NthLargest(largest, count) : kLeftOut;
+}
+
 void KeepLargest(std::span<float> row, size_t count) {
+  const float least = LeastPossible(row, count);
   std::vector<float> logits;
-  std::ranges::copy_if(row, std::back_inserter(logits), [](float logit) { return logit > kLeftOut; });
-  if (logits.size() <= count) return;
-  const auto last = logits.begin() + static_cast<std::ptrdiff_t>(count) - 1;
-  std::ranges::nth_element(logits, last, std::greater());
+  std::ranges::copy_if(row, std::back_inserter(logits),
+                       [=](float logit) { return logit > kLeftOut && logit >= least; });
+  const float last = logits.size() <= count ? least : NthLargest(logits, count);
   for (float& logit : row) {
-    if (logit < *last) logit = kLeftOut;
+    if (logit < last) logit = kLeftOut;
   }
 }
 
@@ -208,7 +263,7 @@ TokenId Distribution::At(double uniform) const {
   double left = uniform * sum_;
   for (size_t id = 0; id < logits_.size(); ++id) {
     if (logits_[id] <= largest_ - kNegligible) continue;
-    left -= std::exp(static_cast<double>(logits_[id]) - largest_);
+    left -= ExpOfNegative(logits_[id] - largest_);
     if (left < 0) return static_cast<TokenId>(id);
   }
   return best_;
