@@ -11,7 +11,7 @@
 
 namespace {
 
-// The one intrinsic that SIMDe 0.7.4 lacks.
+// Intrinsics that SIMDe 0.7.4 lacks.
 __m256i _mm512_cvtneps_pbh(__m512 v) {
   float lanes[16];
   uint16_t rounded[16];
@@ -19,6 +19,16 @@ __m256i _mm512_cvtneps_pbh(__m512 v) {
   for (int i = 0; i < 16; ++i) rounded[i] = sightline::BF16FromFloat(lanes[i]);
   __m256i result;
   __builtin_memcpy(&result, rounded, sizeof result);
+  return result;
+}
+
+__m512i _mm512_maskz_cvtepi8_epi32(int, __m128i bytes) {
+  int8_t narrow[16];
+  int32_t lanes[16];
+  __builtin_memcpy(narrow, &bytes, sizeof narrow);
+  for (int i = 0; i < 16; ++i) lanes[i] = narrow[i];
+  __m512i result;
+  __builtin_memcpy(&result, lanes, sizeof result);
   return result;
 }
 

@@ -84,6 +84,8 @@ TEST_P(SequenceRepeatability, SequencesDoNotKnowTheirNeighbours) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, RowRepeatability, testing::ValuesIn(AllTargets()), TargetName);
 INSTANTIATE_TEST_SUITE_P(Integers, RowRepeatability, testing::ValuesIn(IntegerTargets()), TargetName);
+INSTANTIATE_TEST_SUITE_P(Widened, RowRepeatability, testing::ValuesIn(TargetsFor({Precision::kInt8Weights})),
+                         TargetName);
 INSTANTIATE_TEST_SUITE_P(Targets, SequenceRepeatability, testing::ValuesIn(AllTargets()), TargetName);
 
 }  // namespace

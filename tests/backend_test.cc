@@ -55,10 +55,11 @@ TEST(Isa, UnknownNameIsRefused) {
 }
 
 TEST(Precision, NamesRoundTrip) {
-  for (const Precision precision : {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+  for (const Precision precision :
+       {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt8Weights, Precision::kInt4}) {
     EXPECT_EQ(ParsePrecision(NameOf(precision)).value(), precision);
   }
-  EXPECT_THAT(ParsePrecision("int3").error().message, HasSubstr("'int3', expected f32, bf16, int8 or int4"));
+  EXPECT_THAT(ParsePrecision("int3").error().message, HasSubstr("'int3', expected f32, bf16, int8, int8w or int4"));
 }
 
 TEST(QueryScale, IsLog2OfEOverRootOfHeadSize) {
@@ -68,7 +69,7 @@ TEST(QueryScale, IsLog2OfEOverRootOfHeadSize) {
 
 TEST(Peak, IsMeasured) {
   EXPECT_GT(MeasurePeakFlops(Isa::kGeneric, Precision::kF32, 1), 1e8);
-  for (const Precision precision : {Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+  for (const Precision precision : {Precision::kBF16, Precision::kInt8, Precision::kInt8Weights, Precision::kInt4}) {
     EXPECT_GT(MeasurePeakFlops(DetectIsa().value(), precision, 2), 1e8) << NameOf(precision);
   }
 }

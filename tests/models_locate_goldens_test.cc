@@ -197,7 +197,8 @@ class LocateSession : public testing::Test {
 };
 
 TEST_F(LocateSession, TokensOneByOneGiveTheBitsOfAllAtOnce) {
-  for (const Precision language : {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+  for (const Precision language :
+       {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt8Weights, Precision::kInt4}) {
     SCOPED_TRACE(NameOf(language));
     const auto model = LoadSynthetic(*backend_, "tiny", 1, {Precision::kF32, language});
     const auto all = model->NewSession(64), single = model->NewSession(40);

@@ -64,7 +64,8 @@ double SeenKeys(const Mask& mask, int64_t rows) {
          static_cast<double>(rows - mask.causal_rows) * static_cast<double>(mask.keys);
 }
 
-constexpr Precision kPrecisions[] = {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4};
+constexpr Precision kPrecisions[] = {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt8Weights,
+                                     Precision::kInt4};
 
 }  // namespace
 
@@ -76,6 +77,8 @@ std::string_view NameOf(Precision precision) {
       return "bf16";
     case Precision::kInt8:
       return "int8";
+    case Precision::kInt8Weights:
+      return "int8w";
     case Precision::kInt4:
       return "int4";
   }
@@ -86,7 +89,7 @@ Result<Precision> ParsePrecision(std::string_view name) {
   for (const Precision precision : kPrecisions) {
     if (name == NameOf(precision)) return precision;
   }
-  return Fail(Code::kUsage, "precision is '" + std::string(name) + "', expected f32, bf16, int8 or int4");
+  return Fail(Code::kUsage, "precision is '" + std::string(name) + "', expected f32, bf16, int8, int8w or int4");
 }
 
 float QueryScale(int head_size) { return static_cast<float>(std::numbers::log2e / std::sqrt(double{1} * head_size)); }

@@ -24,9 +24,10 @@ namespace sightline {
 // float32.
 //   kInt8   8-bit weights, one float32 scale for every 64 inputs of an output; inputs are quantised to 8 bits with one
 //           scale for every 128 values of a row
+//   kInt8Weights  weights as for kInt8, inputs as for kBF16
 //   kInt4   4-bit weights, one float32 scale for every 64 inputs of an output; inputs as for kInt8
-enum class Precision { kF32, kBF16, kInt8, kInt4 };
-std::string_view NameOf(Precision precision);  // "f32", "bf16", "int8", "int4"
+enum class Precision { kF32, kBF16, kInt8, kInt8Weights, kInt4 };
+std::string_view NameOf(Precision precision);  // "f32", "bf16", "int8", "int8w", "int4"
 Result<Precision> ParsePrecision(std::string_view name);
 
 // How rows are kept on the device: kStream is float32 (residual stream, results); kOperand is what a Linear of the

@@ -9,6 +9,8 @@ namespace sightline {
 namespace {
 
 const std::vector<std::string> kSyntheticSizes = {"tiny", "full", "puppet"};
+const std::vector kPrecisions = {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt8Weights,
+                                 Precision::kInt4};
 
 }  // namespace
 
@@ -45,8 +47,7 @@ void DeclareEither(OptionSet& options, EitherModel& model) {
   options.Folder("--weights", model.weights, "the model's folder as downloaded");
   options.Flag("--synthetic", model.synthetic, "random weights of full size, for speed and tests; made on first use");
   options.Group("Computing");
-  options.Choice("--precision", model.precision,
-                 std::vector{Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4},
+  options.Choice("--precision", model.precision, kPrecisions,
                  "default: of gaze-lle bf16 where the processor computes in\nit, else f32; of locate-anything int8");
   options.Whole("--threads", model.threads, 1, kMostThreads, "default: as many as there are cores free for us");
 }
@@ -61,8 +62,8 @@ void DeclareGazeWeights(OptionSet& options, GazeWeightsOptions& weights) {
 Status CheckForeign(const OptionSet& options, const EitherModel& model) {
   const std::string foreign = options.GivenUnder(model.name == kGazeLle ? kLocateAnything : kGazeLle);
   if (!foreign.empty()) return Fail(Code::kUsage, fmt::format("{} does not belong to {}", foreign, model.name));
-  const bool integers = model.precision == Precision::kInt8 || model.precision == Precision::kInt4;
-  if (model.name == kGazeLle && integers) {
+  const bool floats = !model.precision || *model.precision == Precision::kF32 || *model.precision == Precision::kBF16;
+  if (model.name == kGazeLle && !floats) {
     return Fail(Code::kUsage,
                 fmt::format("--precision {} does not belong to {}", NameOf(*model.precision), model.name));
   }
@@ -85,11 +86,10 @@ LocatePrecision LocatePrecisionOf(Precision language) {
 
 void DeclareCompute(OptionSet& options, LocatePrecision& precision, int& threads) {
   options.Group("Computing");
-  options.Choice("--precision", {"f32", "bf16", "int8", "int4"},
-                 "of the language model (default int8); vision is bf16, or f32 with f32", [&precision](size_t index) {
-                   constexpr Precision kAll[] = {Precision::kF32, Precision::kBF16, Precision::kInt8, Precision::kInt4};
-                   precision = LocatePrecisionOf(kAll[index]);
-                 });
+  std::vector<std::string> names;
+  for (const Precision known : kPrecisions) names.emplace_back(NameOf(known));
+  options.Choice("--precision", names, "of the language model (default int8); vision is bf16, or f32 with f32",
+                 [&precision](size_t index) { precision = LocatePrecisionOf(kPrecisions[index]); });
   options.Whole("--threads", threads, 1, kMostThreads, "default: as many as there are cores free for us");
 }
 

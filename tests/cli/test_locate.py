@@ -87,7 +87,7 @@ class Answers(LocateTest):
                 document = self.locate(CAR, "car", "--mode", mode, "--precision", "f32", *more)
                 self.assertEqual(document["detections"][0]["box_norm"], CAR_NORM)
                 self.assertEqual(document["mode"], mode)
-        for precision in ("bf16", "int8", "int4"):
+        for precision in ("bf16", "int8", "int8w", "int4"):
             document = self.locate(CAR, "car", "--precision", precision)
             self.assertEqual(document["detections"][0]["box_norm"], CAR_NORM)
 

@@ -64,6 +64,8 @@ const FormatKernels& CpuBackend::KernelsOf(Precision precision) const {
       return kernels_.bf16;
     case Precision::kInt8:
       return kernels_.int8;
+    case Precision::kInt8Weights:
+      return kernels_.int8w;
     case Precision::kInt4:
       return kernels_.int4;
   }

@@ -33,6 +33,11 @@ struct Int4Column {
   unsigned char bytes[2 * (sizeof(float) + kWeightGroupValues / 2)];
 };
 
+// For rows that are not quantised: a group of 64 inputs, with the integers of one input for all columns at a step.
+struct Int8WidenedColumn {
+  unsigned char bytes[sizeof(float) + kWeightGroupValues];
+};
+
 inline constexpr int kInt4Offset = 8;
 // Where the processor multiplies unsigned by signed bytes, int8 weights are stored plus 128.
 inline constexpr int kInt8Offset = 128;

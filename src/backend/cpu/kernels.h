@@ -124,7 +124,7 @@ struct CpuKernels {
   int lanes = 0;                  // floats in a vector
   int panel_columns = 0;          // columns of a full panel
   bool int8_with_offset = false;  // layout of int8 weights, see int8_group.h
-  FormatKernels f32, bf16, int8, int4;
+  FormatKernels f32, bf16, int8, int8w, int4;
   void (*layer_norm)(const RowTask& task) = nullptr;
   void (*rms_norm)(const RowTask& task) = nullptr;
   void (*swiglu)(const RowTask& task) = nullptr;

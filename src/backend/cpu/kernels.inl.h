@@ -11,6 +11,7 @@
 #include "backend/cpu/linear.inl.h"
 #include "backend/cpu/matmul.inl.h"
 #include "backend/cpu/rows.inl.h"
+#include "backend/cpu/widened_products.inl.h"
 
 namespace sightline::cpu {
 namespace {
@@ -116,6 +117,16 @@ constexpr FormatKernels MakeInt8() {
   }
 }
 
+// Rows as they are kept beside bfloat16 weights.
+template <class Isa>
+constexpr FormatKernels MakeInt8Widened() {
+  if constexpr (kHasBF16<Isa>) {
+    return {RowFormat::kBF16, Linear<Int8WidenedProduct<BF16Operand<Isa>>>, SpinBF16<Isa>};
+  } else {
+    return {RowFormat::kF32, Linear<Int8WidenedProduct<F32Operand<Isa>>>, SpinF32<Isa>};
+  }
+}
+
 template <class Isa>
 constexpr CpuKernels MakeKernels(const FormatKernels& bf16) {
   return {.lanes = Isa::kLanes,
@@ -124,6 +135,7 @@ constexpr CpuKernels MakeKernels(const FormatKernels& bf16) {
           .f32 = kF32Kernels<Isa>,
           .bf16 = bf16,
           .int8 = MakeInt8<Isa>(),
+          .int8w = MakeInt8Widened<Isa>(),
           .int4 = {RowFormat::kInt8, Linear<Int4Product<Isa>>, SpinInt4<Isa>},
           .layer_norm = LayerNorm<Isa>,
           .rms_norm = RmsNorm<Isa>,

@@ -206,6 +206,11 @@ struct PairProduct {
   }
 };
 
+// Elements of a row of x that one element of the weights belongs to: more than one where only the weights lie in
+// groups.
+template <class Product>
+inline constexpr int64_t kInputsOfWeight = 1;
+
 template <class Product, int kRows, int kVectors>
 [[gnu::noinline]] void Tile(const PanelTask<Product>& task) {
   Product::template Multiply<kRows, kVectors>(task);
@@ -237,7 +242,8 @@ template <class Product, class Finish>
 void MultiplyPanel(PanelTask<Product> task, int64_t rows, int64_t columns, const typename Product::Weight* next,
                    Finish finish) {
   const TileFunction<Product>* tiles = TilesFor<Product>(columns);
-  const int64_t bytes = columns * task.depth * static_cast<int64_t>(sizeof(typename Product::Weight));
+  const int64_t bytes =
+      columns * task.depth * static_cast<int64_t>(sizeof(typename Product::Weight)) / kInputsOfWeight<Product>;
   const int64_t tile_count = (rows + kTileRows - 1) / kTileRows;
   const int64_t bytes_per_tile = (bytes + tile_count - 1) / tile_count;
   task.ahead = {reinterpret_cast<const char*>(next), bytes_per_tile / Product::Steps(task.depth) + 1};
@@ -264,17 +270,20 @@ void Multiply(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
   using Element = typename Product::Operand::Element;
   constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
-  const PanelLayout layout(Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth);
+  constexpr int64_t kInputs = kInputsOfWeight<Product>;
+  const PanelLayout layout(Isa::kLanes, kPanelColumns, Product::kPair, task.outputs,
+                           RoundUp(task.depth, kInputs) / kInputs);
   const auto* x = static_cast<const Element*>(task.x) + task.row_begin * task.x_stride;
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
-  const int64_t rows = task.row_end - task.row_begin, depth_block = DepthBlock(task.depth, sizeof(Element));
+  const int64_t rows = task.row_end - task.row_begin;
+  const int64_t depth_block = RoundUp(DepthBlock(task.depth, sizeof(Element)), kInputs);
   const int64_t c_stride = RoundUp(task.column_end - task.column_begin, kPanelColumns);
   // One panel, and of x * panel the sums over one block of the depth.
   const auto multiply = [&](int64_t column, int64_t k) {
     const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
-    const auto* panel = weights + layout.offset(column) + k * width;
+    const auto* panel = weights + layout.offset(column) + k / kInputs * width;
     // What comes after this one. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
-    const auto* next = panel + (task.panel_by_panel ? depth * width : layout.offset(kPanelColumns));
+    const auto* next = panel + (task.panel_by_panel ? depth / kInputs * width : layout.offset(kPanelColumns));
     MultiplyPanel<Product>({.x = x + k,
                             .x_stride = task.x_stride,
                             .panel = panel,

@@ -12,8 +12,17 @@ namespace sightline::cpu {
 namespace {
 
 int64_t DepthOf(Precision precision, int64_t inputs) {
-  const bool groups = precision == Precision::kInt8 || precision == Precision::kInt4;
-  return groups ? RoundUp(inputs, kGroupValues) / kGroupValues : inputs;
+  switch (precision) {
+    case Precision::kF32:
+    case Precision::kBF16:
+      return inputs;
+    case Precision::kInt8:
+    case Precision::kInt4:
+      return RoundUp(inputs, kGroupValues) / kGroupValues;
+    case Precision::kInt8Weights:
+      return RoundUp(inputs, kWeightGroupValues) / kWeightGroupValues;
+  }
+  return inputs;
 }
 
 PanelLayout WeightLayout(const CpuKernels& kernels, Precision precision, int64_t outputs, int64_t inputs) {
@@ -29,6 +38,8 @@ size_t ElementBytes(Precision precision) {
       return sizeof(uint16_t);
     case Precision::kInt8:
       return sizeof(Int8Column);
+    case Precision::kInt8Weights:
+      return sizeof(Int8WidenedColumn);
     case Precision::kInt4:
       return sizeof(Int4Column);
   }
@@ -124,12 +135,12 @@ struct ColumnPlace {
   }
 };
 
-void PackInt8Column(std::span<const float> weights, bool with_offset, const ColumnPlace& place) {
+// `step` inputs of a column lie side by side.
+void PackInt8Column(std::span<const float> weights, int64_t step, int offset, const ColumnPlace& place) {
   std::array<int, kWeightGroupValues> integers;
   float scale = 0;
   QuantiseInt8(weights, scale, integers);
   place.PutScale(scale);
-  const int64_t step = with_offset ? 4 : 2, offset = with_offset ? kInt8Offset : 0;
   for (int64_t k = 0; k < kWeightGroupValues; ++k) {
     place.At(k / step, step, k % step) = static_cast<std::byte>(integers[static_cast<size_t>(k)] + offset);
   }
@@ -148,21 +159,21 @@ void PackInt4Column(std::span<const float> weights, const ColumnPlace& place) {
   }
 }
 
-// Calls pack(weights of one group and output, place) for all. Columns beyond the outputs are all zeros, so their scale
-// is too.
+// Calls pack(weights of one group and output, place) for all; an element of the layout has `parts` groups. Columns
+// beyond the outputs are all zeros, so their scale is too.
 template <typename Pack>
-void PackGroups(const PanelLayout& layout, int64_t column_bytes, std::span<const float> weight, int64_t inputs,
-                Columns columns, std::span<std::byte> packed, Pack pack) {
-  constexpr int64_t kParts = kGroupValues / kWeightGroupValues;
-  std::vector<float> padded(static_cast<size_t>(layout.depth * kGroupValues));
+void PackGroups(const PanelLayout& layout, int64_t parts, int64_t part_bytes, std::span<const float> weight,
+                int64_t inputs, Columns columns, std::span<std::byte> packed, Pack pack) {
+  const int64_t groups = layout.depth * parts;
+  std::vector<float> padded(static_cast<size_t>(groups * kWeightGroupValues));
   const int64_t end = columns.last == layout.columns ? layout.padded_columns : columns.last;
   for (int64_t column = columns.first; column < end; ++column) {
     std::ranges::fill(padded, 0.0f);
     if (column < layout.columns) std::copy_n(&weight[static_cast<size_t>(column * inputs)], inputs, padded.begin());
     const int64_t first = column / layout.panel_columns * layout.panel_columns, width = layout.width(first);
-    for (int64_t group = 0; group < layout.depth * kParts; ++group) {
-      const ColumnPlace place{packed.data() + (layout.offset(first) * kParts + group * width) * column_bytes / kParts,
-                              width, column - first};
+    for (int64_t group = 0; group < groups; ++group) {
+      const ColumnPlace place{packed.data() + (layout.offset(first) * parts + group * width) * part_bytes, width,
+                              column - first};
       pack(std::span(padded).subspan(static_cast<size_t>(group * kWeightGroupValues), size_t{kWeightGroupValues}),
            place);
     }
@@ -180,6 +191,8 @@ std::string PackedLayout(const CpuKernels& kernels, Precision precision) {
       return "bf16-pairs-" + panels;
     case Precision::kInt8:
       return (kernels.int8_with_offset ? "uint8-fours-group64-" : "int8-pairs-group64-") + panels;
+    case Precision::kInt8Weights:
+      return "int8-rows-group64-" + panels;
     case Precision::kInt4:
       return "int4-group64-" + panels;
   }
@@ -196,19 +209,25 @@ void Pack(const CpuKernels& kernels, Precision precision, std::span<const float>
   SIGHTLINE_CHECK(packed.size() == PackedBytes(kernels, precision, outputs, inputs));
   const PanelLayout layout = WeightLayout(kernels, precision, outputs, inputs);
   const Columns columns{first, last};
+  const auto pack_int8 = [&](int64_t parts, int64_t step, int offset) {
+    PackGroups(layout, parts, sizeof(Int8WidenedColumn), weight, inputs, columns, packed,
+               [&](std::span<const float> weights, const ColumnPlace& place) {
+                 PackInt8Column(weights, step, offset, place);
+               });
+  };
+  constexpr int64_t kParts = kGroupValues / kWeightGroupValues;
   switch (precision) {
     case Precision::kF32:
       return PackInto<float>(layout, weight, columns, packed);
     case Precision::kBF16:
       return PackInto<uint16_t>(layout, weight, columns, packed);
     case Precision::kInt8:
-      return PackGroups(layout, sizeof(Int8Column), weight, inputs, columns, packed,
-                        [&](std::span<const float> weights, const ColumnPlace& place) {
-                          PackInt8Column(weights, kernels.int8_with_offset, place);
-                        });
+      return kernels.int8_with_offset ? pack_int8(kParts, 4, kInt8Offset) : pack_int8(kParts, 2, 0);
+    case Precision::kInt8Weights:
+      return pack_int8(1, 1, 0);
     case Precision::kInt4:
       return PackGroups(
-          layout, sizeof(Int4Column), weight, inputs, columns, packed,
+          layout, kParts, sizeof(Int4Column) / kParts, weight, inputs, columns, packed,
           [](std::span<const float> weights, const ColumnPlace& place) { PackInt4Column(weights, place); });
   }
 }

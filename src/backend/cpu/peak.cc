@@ -35,6 +35,8 @@ int64_t (*SpinOf(const cpu::CpuKernels& kernels, Precision precision))(int64_t) 
       return kernels.bf16.spin;
     case Precision::kInt8:
       return kernels.int8.spin;
+    case Precision::kInt8Weights:
+      return kernels.int8w.spin;
     case Precision::kInt4:
       return kernels.int4.spin;
   }

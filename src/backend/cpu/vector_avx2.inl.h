@@ -24,6 +24,9 @@ struct Avx2 {
   static Ints WidenBytes(const int8_t* from) {
     return (Ints)_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
+  static Ints IntsOfBytes(const int8_t* from) {
+    return (Ints)_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  }
   static Ints MulWords(Ints a, Ints b) { return (Ints)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
   static Ints MulBytes(Ints unsigned_bytes, Ints signed_bytes) {
     return (Ints)_mm256_maddubs_epi16((__m256i)unsigned_bytes, (__m256i)signed_bytes);

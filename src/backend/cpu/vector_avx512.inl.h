@@ -25,6 +25,10 @@ struct Avx512 {
   static Ints WidenBytes(const int8_t* from) {
     return (Ints)_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   }
+  // (As Max.)
+  static Ints IntsOfBytes(const int8_t* from) {
+    return (Ints)_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
   static Ints MulWords(Ints a, Ints b) { return (Ints)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
   static Ints MulBytes(Ints unsigned_bytes, Ints signed_bytes) {
     return (Ints)_mm512_maddubs_epi16((__m512i)unsigned_bytes, (__m512i)signed_bytes);

@@ -24,6 +24,7 @@ struct Generic {
     for (int i = 0; i < 8; ++i) words[i] = from[i];
     return (Ints)words;
   }
+  static Ints IntsOfBytes(const int8_t* from) { return Ints{from[0], from[1], from[2], from[3]}; }
   static Ints MulWords(Ints a, Ints b) { return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16); }
   static Ints MulBytes(Ints unsigned_bytes, Ints signed_bytes) {
     const auto u = (Words)unsigned_bytes, s = (Words)signed_bytes;

@@ -3,6 +3,7 @@
 // Its integers, in vectors of 32-bit lanes (Ints):
 //   SetInts    every lane the same
 //   WidenBytes signed bytes from memory to 16-bit numbers, two in a lane
+//   IntsOfBytes signed bytes from memory, one in a lane
 //   MulWords   per lane: sum of the two products of 16-bit numbers
 //   MulBytes   per half lane: sum of the two products of unsigned and signed bytes, as 16-bit number (saturating, on
 //              numbers where it does not come to that)
