@@ -192,7 +192,9 @@ Status CommandLine::CheckNothingLeft() const {
   if (chosen == nullptr && !left.front().starts_with("-")) {
     return Refuse(fmt::format("'{}' is no verb, expected one of {}", left.front(), verbs));
   }
-  return Refuse(fmt::format("'{}' is not understood here", left.front()));
+  const bool option = chosen != nullptr && left.front().starts_with("-");
+  return Refuse(fmt::format("'{}' is not understood here{}", left.front(),
+                            option ? "; an argument that begins with - goes behind --" : ""));
 }
 
 Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& arguments) {
