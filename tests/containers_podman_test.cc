@@ -106,7 +106,7 @@ TEST_F(PodmanTest, LifeOfAContainer) {
   EXPECT_FALSE(*engine_->Exists(name_));
 }
 
-TEST_F(PodmanTest, ContainerThatDoesNotListenIsKilled) {
+TEST_F(PodmanTest, Long_ContainerThatDoesNotListenIsKilled) {
   Start("trap '' TERM; while :; do sleep 0.1; done");
   const auto stopped = StopContainer(*engine_, name_, "", std::chrono::seconds(1));
   ASSERT_TRUE(stopped) << stopped.error().message;
@@ -114,7 +114,7 @@ TEST_F(PodmanTest, ContainerThatDoesNotListenIsKilled) {
   EXPECT_EQ(stopped->exit_code, 137);
 }
 
-TEST_F(PodmanTest, DeadContainerIsDiagnosed) {
+TEST_F(PodmanTest, Long_DeadContainerIsDiagnosed) {
   Start("echo 'error: unrecognized arguments: --refresh' >&2; exit 2");
   BootTracker tracker("tt-dit-server", "Application startup complete");
   const auto boot = FollowBoot(*engine_, name_, &tracker, std::chrono::seconds(20), {});
@@ -125,7 +125,7 @@ TEST_F(PodmanTest, DeadContainerIsDiagnosed) {
             BootFailure::kFlagRejected);
 }
 
-TEST_F(PodmanTest, ImagesComeAndGo) {
+TEST_F(PodmanTest, Long_ImagesComeAndGo) {
   const auto id = engine_->ImageId(kImage);
   ASSERT_TRUE(id && *id);
   EXPECT_THAT(**id, ::testing::MatchesRegex("sha256:[0-9a-f]{64}"));
@@ -138,7 +138,7 @@ TEST_F(PodmanTest, ImagesComeAndGo) {
   EXPECT_FALSE(engine_->ListImages(std::string(kPackageLabel) + "=test")->empty());
 }
 
-TEST_F(PodmanTest, ImagesAreSavedAndLoaded) {
+TEST_F(PodmanTest, Long_ImagesAreSavedAndLoaded) {
   std::vector<std::byte> archive;
   const auto keep = [&archive](ByteSource source) -> Status {
     std::vector<std::byte> piece(65536);
@@ -159,7 +159,7 @@ TEST_F(PodmanTest, ImagesAreSavedAndLoaded) {
   EXPECT_FALSE(broken);
 }
 
-TEST_F(PodmanTest, FailuresNameTheirCause) {
+TEST_F(PodmanTest, Long_FailuresNameTheirCause) {
   EXPECT_EQ(engine_->Run({"--rm", "sightline-test/nowhere:1"}).error().code, Code::kNotFound);
   const auto mount = engine_->Run({"--rm", "--volume", "/no/such/folder:/x", kImage, "true"});
   EXPECT_EQ(mount.error().code, Code::kNotFound) << mount.error().message;
