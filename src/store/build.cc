@@ -206,7 +206,7 @@ StoreStatus PackageBuild::FreezeLock(const ContainerEngine& engine) {
 StoreStatus PackageBuild::ExportImage(const ContainerEngine& engine) {
   Step step(reporter_, "export", "exporting the image");
   const auto read = [&](ByteSource source) -> Status {
-    return ReadDockerArchive(source, result_ / "image", Transfer(reporter_, "export", stop_));
+    return ReadDockerArchive(source, result_ / "image", TransferFor(reporter_, "export", stop_));
   };
   ProcessLimits limits;
   limits.stop = stop_;

@@ -148,7 +148,7 @@ StoreStatus Store::Export(const std::string& id, const fs::path& file, bool with
   if (with_weights) SIGHTLINE_RETURN_IF_ERROR(packing.AddWeights());
   const std::map<std::string, std::string> notes{
       {"kind", kKind}, {"id", package.id}, {"revision", package.entry->revision.value_or("")}};
-  SIGHTLINE_RETURN_IF_ERROR(ExportFolder(scratch.path(), file, notes, Transfer(told, "export", std::move(stop))));
+  SIGHTLINE_RETURN_IF_ERROR(ExportFolder(scratch.path(), file, notes, TransferFor(told, "export", std::move(stop))));
   step.Done();
   return {};
 }
@@ -156,7 +156,7 @@ StoreStatus Store::Export(const std::string& id, const fs::path& file, bool with
 StoreResult<PullReport> Store::Import(const fs::path& file, const PullOptions& options, Reporter* reporter,
                                       std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
-  const std::optional<FileLock> lock = state_->LockForAdding();
+  const std::optional<StoreLock> lock = state_->LockForAdding();
   Step step(told, "import", "reading " + file.string());
   SIGHTLINE_ASSIGN_OR_RETURN(const auto first_notes, ReadExportNotes(file));
   if (const auto kind = first_notes.find("kind"); kind == first_notes.end() || kind->second != kKind) {
@@ -165,7 +165,7 @@ StoreResult<PullReport> Store::Import(const fs::path& file, const PullOptions& o
   }
   SIGHTLINE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::MakeIn(state_->settings.folders.images));
   const fs::path folder = scratch.path() / "content";
-  SIGHTLINE_ASSIGN_OR_RETURN(const auto notes, ImportFolder(file, folder, Transfer(told, "import", stop)));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto notes, ImportFolder(file, folder, TransferFor(told, "import", stop)));
   SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, UnpackPackage(*this, *state_, folder, notes));
   SIGHTLINE_RETURN_IF_ERROR(UnpackWeights(*state_, folder));
   step.Done(package.id);

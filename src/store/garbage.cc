@@ -179,8 +179,8 @@ void Sweep::TemporaryFiles(const fs::path& folder) {
 
 StoreResult<GarbageReport> Store::CollectGarbage(bool images, Reporter* reporter) {
   Step step(OrSilent(reporter), "gc", "looking for what nothing refers to");
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<FileLock> lock,
-                             FileLock::TryTake(state_->LockFile(), LockKind::kExclusive));
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<StoreLock> lock,
+                             StoreLock::TryTake(state_->LockFile(), LockKind::kExclusive));
   if (!lock) {
     return tl::make_unexpected(
         StoreError(Error{Code::kBusy, "the store is in use by another process that adds to it; try again later", {}}));

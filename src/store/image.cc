@@ -39,7 +39,7 @@ Result<Presence> FindPresence(const ContainerEngine& engine, const std::string& 
 StoreResult<std::string> LoadLayout(const ImageTask& task, const fs::path& folder, const std::string& reference) {
   Step step(task.reporter, "image", "loading the image");
   SIGHTLINE_ASSIGN_OR_RETURN(const OciLayout layout, OpenOciLayout(folder));
-  SIGHTLINE_RETURN_IF_ERROR(VerifyOciLayout(layout, Transfer(task.reporter, "image", task.stop)));
+  SIGHTLINE_RETURN_IF_ERROR(VerifyOciLayout(layout, TransferFor(task.reporter, "image", task.stop)));
   ProcessLimits limits;
   limits.stop = task.stop;
   const auto write = [&](ByteSink sink) { return WriteDockerArchive(folder, reference, sink); };
@@ -116,7 +116,7 @@ StoreResult<fs::path> FetchImageFiles(StoreState& state, const LocalPackage& pac
   if (package.id.starts_with("oci://")) {
     SIGHTLINE_ASSIGN_OR_RETURN(OciReference reference, ParseOciReference(package.id));
     SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions options,
-                               RegistryOptionsFor(reference, Transfer(reporter, "image", stop)));
+                               RegistryOptionsFor(reference, TransferFor(reporter, "image", stop)));
     reference.digest = revision;
     folder = RegistryFolder(state.settings.folders, reference, revision);
     const auto wanted = [](std::string_view name) { return name.starts_with("image/"); };
@@ -188,7 +188,7 @@ StoreError ImageMissing(const LocalPackage& package, const std::string& referenc
 StoreResult<std::string> Store::EnsureImage(LocalPackage& package, bool local_only, bool force, Reporter* reporter,
                                             std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
-  const std::optional<FileLock> lock = state_->LockForAdding();
+  const std::optional<StoreLock> lock = state_->LockForAdding();
   SIGHTLINE_ASSIGN_OR_RETURN(const ContainerEngine engine, Engine());
   SIGHTLINE_ASSIGN_OR_RETURN(const ImageOutcome outcome,
                              BringImage(*state_, engine, package, {local_only, force}, told, stop));

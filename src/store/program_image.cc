@@ -173,17 +173,19 @@ StoreResult<BuildReport> BuildProgramPackage(const StoreSettings& /*settings*/, 
   }
   Step step(told, "build", "writing the image");
   SIGHTLINE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::MakeIn(options.out));
-  SIGHTLINE_ASSIGN_OR_RETURN(const Needs needs, FindNeeds(options.program));
+  std::error_code error;
+  const fs::path program = fs::canonical(options.program, error);  // /proc/self/exe is another one to ldd
+  if (error) return tl::make_unexpected(StoreError(ErrnoError("read", options.program, error.value())));
+  SIGHTLINE_ASSIGN_OR_RETURN(const Needs needs, FindNeeds(program));
   SIGHTLINE_RETURN_IF_ERROR(CopyLibraries(needs, scratch.path() / "lib"));
   WireManifest wire = ManifestOf(built_in->native, options);
-  std::error_code error;
   OciImageRecipe recipe;
   recipe.layers = {{fs::canonical(needs.interpreter, error), needs.interpreter.string()},
                    {scratch.path() / "lib", kLibrariesInside},
-                   {fs::canonical(options.program, error), kProgramInside}};
+                   {program, kProgramInside}};
   recipe.runs = ConfigOf(wire, options);
   const fs::path result = scratch.path() / "result";
-  const TransferOptions transfer = Transfer(told, "build", std::move(stop));
+  const TransferOptions transfer = TransferFor(told, "build", std::move(stop));
   // The name of an image holds its digest, which is known only when it is written.
   SIGHTLINE_ASSIGN_OR_RETURN(const OciImage unnamed, WriteOciImage(recipe, scratch.path() / "unnamed", transfer));
   recipe.reference = FinalTag(wire.name, unnamed.config.digest);

@@ -102,7 +102,7 @@ StoreStatus PullWork::BringImageOf(PullReport& report, const HostFacts& host) {
     SIGHTLINE_ASSIGN_OR_RETURN(package.image_layout, FetchImageFiles(state_, package, reporter_, stop_));
   }
   SIGHTLINE_ASSIGN_OR_RETURN(const OciLayout layout, OpenOciLayout(package.image_layout));
-  SIGHTLINE_RETURN_IF_ERROR(VerifyOciLayout(layout, Transfer(reporter_, "image", stop_)));
+  SIGHTLINE_RETURN_IF_ERROR(VerifyOciLayout(layout, TransferFor(reporter_, "image", stop_)));
   return {};
 }
 
@@ -143,7 +143,7 @@ StoreResult<PullReport> Store::Pull(const Target& target, const PullOptions& opt
     return tl::make_unexpected(StoreError(Error{
         Code::kUsage, fmt::format("{} is a file here, expected ORG/NAME or oci://HOST/REPO:TAG", target.id), {}}));
   }
-  const std::optional<FileLock> lock = state_->LockForAdding();
+  const std::optional<StoreLock> lock = state_->LockForAdding();
   Step step(told, "manifest", "resolving " + target.id);
   SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, FetchManifest(target, &told, stop));
   step.Done(package.entry && package.entry->revision ? package.entry->revision->substr(0, 19) : "");

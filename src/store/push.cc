@@ -180,7 +180,7 @@ StoreResult<PushReport> PushToRegistry(const PushOptions& options, const WireMan
   SIGHTLINE_RETURN_IF_ERROR(CheckImage(options.folder, manifest));
   Step step(reporter, "upload", "uploading to " + target);
   SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions registry,
-                             RegistryOptionsFor(reference, Transfer(reporter, "upload", std::move(stop))));
+                             RegistryOptionsFor(reference, TransferFor(reporter, "upload", std::move(stop))));
   PushReport report;
   report.target = FormatOciReference(reference);
   SIGHTLINE_ASSIGN_OR_RETURN(report.revision,

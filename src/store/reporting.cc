@@ -16,7 +16,7 @@ void HubReporter::OnProgress(const HubProgress& progress) {
   reporter_.OnProgress({key_, progress.bytes_done, progress.bytes_total, ProgressUnit::kBytes, progress.bytes_moved});
 }
 
-TransferOptions Transfer(Reporter& reporter, const std::string& key, std::stop_token stop) {
+TransferOptions TransferFor(Reporter& reporter, const std::string& key, std::stop_token stop) {
   return {[&reporter, key](uint64_t done, uint64_t total) {
             reporter.OnProgress({key, done, total, ProgressUnit::kBytes, done});
           },

@@ -48,7 +48,7 @@ class HubReporter : public HubProgressSink {
   std::string key_;
 };
 
-TransferOptions Transfer(Reporter& reporter, const std::string& key, std::stop_token stop);
+TransferOptions TransferFor(Reporter& reporter, const std::string& key, std::stop_token stop);
 
 // "1.2 GB", "3.4 MB", "5.6 kB", "12 B": decimal, as tt-model writes them.
 std::string BytesText(uint64_t bytes);

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "store/file_lock.h"
 #include "store/store.h"
+#include "store/store_lock.h"
 
 namespace sightline {
 
@@ -17,7 +17,7 @@ struct StoreState {
   Hub packages;  // with ours
   // Held shared by whoever adds files, so that what is being added is not swept away. Nothing where the store cannot be
   // written: then nothing will be added.
-  std::optional<FileLock> LockForAdding() const;
+  std::optional<StoreLock> LockForAdding() const;
   std::filesystem::path LockFile() const { return settings.folders.root / ".store.lock"; }
 };
 struct Store::State : StoreState {

@@ -65,8 +65,8 @@ StoreState::StoreState(StoreSettings given)
       weights(settings.hub),
       packages(WithCache(settings.hub, settings.folders.images)) {}
 
-std::optional<FileLock> StoreState::LockForAdding() const {
-  Result<FileLock> lock = FileLock::Take(LockFile(), LockKind::kShared);
+std::optional<StoreLock> StoreState::LockForAdding() const {
+  Result<StoreLock> lock = StoreLock::Take(LockFile(), LockKind::kShared);
   if (!lock) return std::nullopt;
   return std::move(*lock);
 }
@@ -129,7 +129,7 @@ StoreResult<fs::path> FetchHubManifest(Hub& hub, const Target& target, HubProgre
 StoreResult<fs::path> FetchRegistryManifest(const StoreFolders& folders, const OciReference& reference,
                                             Reporter& reporter, std::stop_token stop) {
   SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions options,
-                             RegistryOptionsFor(reference, Transfer(reporter, "manifest", stop)));
+                             RegistryOptionsFor(reference, TransferFor(reporter, "manifest", stop)));
   RegistryClient client(reference, options);
   SIGHTLINE_ASSIGN_OR_RETURN(const auto found,
                              client.FindManifest(reference.digest.empty() ? reference.tag : reference.digest));

@@ -88,7 +88,7 @@ StoreStatus Verification::CheckManifest(const IndexEntry& entry, const Target& t
 StoreStatus Verification::CheckImage(const LocalPackage& package) {
   if (package.image_layout.empty()) return {};
   const Result<OciLayout> layout = OpenOciLayout(package.image_layout);
-  const Status checked = layout ? VerifyOciLayout(*layout, Transfer(reporter_, "verify", stop_))
+  const Status checked = layout ? VerifyOciLayout(*layout, TransferFor(reporter_, "verify", stop_))
                                 : Status(tl::make_unexpected(layout.error()));
   if (!checked && checked.error().code == Code::kCancelled) return tl::make_unexpected(StoreError(checked.error()));
   if (checked) {
@@ -128,11 +128,11 @@ StoreStatus Verification::CheckPackage(const IndexEntry& entry) {
     return {};
   }
   if (!entry.container && target->kind == TargetKind::kHub) return {};  // another program's install
-  SIGHTLINE_RETURN_IF_ERROR(CheckManifest(entry, *target));
   bool again = false;
   if (target->kind == TargetKind::kHub) {
     SIGHTLINE_ASSIGN_OR_RETURN(again, CheckRepo(state_.packages.cache(), entry.id, entry.id));
   }
+  SIGHTLINE_RETURN_IF_ERROR(CheckManifest(entry, *target));
   StoreResult<LocalPackage> package = store_.FindLocal(*target);
   if (!package) return {};  // said already
   if (again && package->entry && package->image_layout.empty() && entry.mode == RunMode::kContainer) {
@@ -151,7 +151,7 @@ StoreStatus Verification::CheckPackage(const IndexEntry& entry) {
 StoreResult<VerifyReport> Store::Verify(const std::optional<std::string>& id, bool repair, Reporter* reporter,
                                         std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
-  const std::optional<FileLock> lock = state_->LockForAdding();
+  const std::optional<StoreLock> lock = state_->LockForAdding();
   Verification work(*this, *state_, repair, told, std::move(stop));
   if (id) {
     const std::optional<IndexEntry> entry = state_->index.Find(*id);

@@ -11,20 +11,20 @@ namespace sightline {
 enum class LockKind { kShared, kExclusive };
 
 // Holds the lock while it lives. Not thread-safe.
-class FileLock {
+class StoreLock {
  public:
   // Waits. The file and its folder are made where they are missing; it stays afterwards.
-  static Result<FileLock> Take(const std::filesystem::path& file, LockKind kind);
+  static Result<StoreLock> Take(const std::filesystem::path& file, LockKind kind);
   // Nothing when another holds it.
-  static Result<std::optional<FileLock>> TryTake(const std::filesystem::path& file, LockKind kind);
+  static Result<std::optional<StoreLock>> TryTake(const std::filesystem::path& file, LockKind kind);
 
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&& other) noexcept;
-  ~FileLock();
+  StoreLock(StoreLock&& other) noexcept;
+  StoreLock& operator=(StoreLock&& other) noexcept;
+  ~StoreLock();
 
  private:
-  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-  static Result<FileLock> Open(const std::filesystem::path& file);
+  explicit StoreLock(int descriptor) : descriptor_(descriptor) {}
+  static Result<StoreLock> Open(const std::filesystem::path& file);
   int descriptor_ = -1;
 };
 
