@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "cli/command_line.h"
+#include "cli/persona.h"
 #include "cli/terminal.h"
 #include "server/server.h"
 
@@ -30,9 +31,11 @@ std::vector<std::string> TieBoxes(int argc, char** argv) {
   return arguments;
 }
 
-Result<int> Run(const std::vector<std::string>& arguments) {
+// `understood` becomes true when the command line makes sense.
+Result<int> Run(const std::vector<std::string>& arguments, bool* understood) {
   CommandLine line;
   SIGHTLINE_ASSIGN_OR_RETURN(const CommandLine::Parsed parsed, line.Parse(arguments));
+  *understood = true;
   if (parsed.verb == nullptr) {
     Print(parsed.text);
     return 0;
@@ -42,9 +45,9 @@ Result<int> Run(const std::vector<std::string>& arguments) {
 }
 
 // What a library throws past its door is a failure like any other.
-Result<int> RunGuarded(const std::vector<std::string>& arguments) {
+Result<int> RunGuarded(const std::vector<std::string>& arguments, bool* understood) {
   try {
-    return Run(arguments);
+    return Run(arguments, understood);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kOutOfMemory, "not enough memory for this");
   } catch (const std::exception& failure) {
@@ -52,20 +55,30 @@ Result<int> RunGuarded(const std::vector<std::string>& arguments) {
   }
 }
 
-int Report(const Error& error, const std::vector<std::string>& arguments) {
+// tt-model knows 2 for a command line that makes no sense, 130 for an interruption, and 1 for all the rest.
+int ExitCode(const Error& error, bool understood) {
+  const int own = Describe(error.code).exit_code;
+  if (CurrentPersona() == Persona::kSightline || !understood || error.code == Code::kCancelled) return own;
+  return 1;
+}
+
+int Report(const Error& error, const std::vector<std::string>& arguments, bool understood) {
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   if (json) Print(ErrorDocument(error, "", false) + "\n");
   PrintError(error.message);
-  return Describe(error.code).exit_code;
+  return ExitCode(error, understood);
 }
 
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has seen enough ends us quietly, even where our parent ignores it
+  bool deprecated_name = false, understood = false;
+  SetPersona(PersonaOf(argc > 0 ? argv[0] : "", &deprecated_name));
+  if (deprecated_name) PrintNote("tt-kernel is called tt-model now; the old name will go");
   const std::vector<std::string> arguments = TieBoxes(argc, argv);
-  const Result<int> outcome = RunGuarded(arguments);
-  const int exit_code = outcome ? *outcome : Report(outcome.error(), arguments);
+  const Result<int> outcome = RunGuarded(arguments, &understood);
+  const int exit_code = outcome ? *outcome : Report(outcome.error(), arguments, understood);
   if (const Status flushed = FlushOutput(); !flushed) {
     PrintError(flushed.error().message);
     return exit_code != 0 ? exit_code : Describe(flushed.error().code).exit_code;

@@ -7,12 +7,17 @@
 #include <algorithm>
 
 #include "cli/help.h"
+#include "cli/persona.h"
+#include "cli/serve_package.h"
+#include "cli/store_verbs.h"
 #include "cli/terminal.h"
+#include "cli/word_distance.h"
 
 namespace sightline {
 namespace {
 
 constexpr std::string_view kExitCodes = "exit-codes";
+constexpr char kServePackage[] = "serve-package";  // the other form of serve
 
 // Help that starts with a command to copy.
 class ExampleFirst : public CLI::Formatter {
@@ -130,9 +135,9 @@ VerbDescription DescribeApp(const CLI::App& app, std::string name) {
 }  // namespace
 
 struct CommandLine::State {
-  CLI::App app{"Say where people in a picture look, and where things are", "sightline"};
-  std::vector<std::unique_ptr<Verb>> verbs;
-  std::vector<std::string> names;
+  CLI::App app;
+  std::vector<std::pair<std::string, std::unique_ptr<Verb>>> verbs;
+  std::vector<std::string> names;  // of those that are not hidden
 
   const CLI::App* Chosen() const {
     const std::vector<CLI::App*> chosen = app.get_subcommands();
@@ -141,16 +146,40 @@ struct CommandLine::State {
 };
 
 CommandLine::CommandLine() : state_(std::make_unique<State>()) {
+  const bool tt_model = CurrentPersona() == Persona::kTtModel;
   CLI::App& app = state_->app;
-  app.formatter(std::make_shared<ExampleFirst>("sightline gaze photo.jpg --detect-heads --overlay out.png"));
+  app.name(std::string(ProgramName()));
+  app.description(tt_model ? "Pull, serve, package and publish models"
+                           : "Say where people in a picture look, and where things are");
+  app.formatter(std::make_shared<ExampleFirst>(tt_model ? "tt-model serve changh95/gaze-lle-p150"
+                                                        : "sightline gaze photo.jpg --detect-heads --overlay out.png"));
   app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("--version", fmt::format("sightline {}", Version()), "print the version");
-  app.footer("More: sightline help VERB, sightline help exit-codes");
+  app.set_version_flag("--version", (tt_model ? "" : "sightline ") + std::string(Version()), "print the version");
+  app.add_flag("-v,--verbose", Globals().verbose, "every step on lines of its own")->disable_flag_override();
+  app.add_flag("--no-color", Globals().no_color, "no colours, as NO_COLOR has it too")->disable_flag_override();
   app.require_subcommand(0, 1);
   app.allow_extras();
+  if (tt_model) {
+    AddTtModelVerbs();
+  } else {
+    app.footer("More: sightline help VERB, sightline help exit-codes");
+    AddSightlineVerbs();
+  }
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::AddSightlineVerbs() {
   Add(MakeGazeVerb());
   Add(MakeLocateVerb());
   Add(MakeServeVerb());
+  Add(MakeServePackageVerb(), true);
+  Add(MakeStopVerb());
+  Add(MakePsVerb());
+  Add(MakeLogsVerb());
+  Add(MakeProfilesVerb());
+  Add(MakeCurlVerb());
+  for (StoreVerb& one : StoreVerbs()) Add(std::move(one.verb), one.hidden);
   Add(MakeSmokeTestVerb());
   Add(MakeSynthVerb());
   Add(MakeExtractLlmVerb());
@@ -158,46 +187,92 @@ CommandLine::CommandLine() : state_(std::make_unique<State>()) {
   Add(MakeBenchVerb());
   Add(MakeVerifyVerb());
   Add(std::make_unique<CompletionVerb>(*this));
-  Add(std::make_unique<HelpVerb>(*this, state_->names));
+  std::vector<std::string> topics = state_->names;
+  topics.emplace_back(kServePackage);
+  Add(std::make_unique<HelpVerb>(*this, std::move(topics)));
 }
 
-CommandLine::~CommandLine() = default;
+void CommandLine::AddTtModelVerbs() {
+  Add(MakeServePackageVerb());
+  Add(MakeStopVerb());
+  Add(MakeLogsVerb());
+  Add(MakePsVerb());
+  Add(MakeProfilesVerb());
+  Add(MakeCurlVerb());
+  for (StoreVerb& one : StoreVerbs()) Add(std::move(one.verb), one.hidden);
+  Add(MakeVersionVerb());
+}
 
-void CommandLine::Add(std::unique_ptr<Verb> verb) {
+void CommandLine::Add(std::unique_ptr<Verb> verb, bool hidden) {
   const VerbText text = verb->text();
   CLI::App& app = *state_->app.add_subcommand(text.name, text.help);
-  app.group("Verbs");
+  app.group(hidden ? "" : "Verbs");
   app.formatter(std::make_shared<ExampleFirst>(text.example));
   app.footer(text.footer);
   app.allow_extras();
   OptionSet options(app);
   verb->Declare(options);
-  state_->names.push_back(text.name);
-  state_->verbs.push_back(std::move(verb));
+  if (!hidden) state_->names.push_back(text.name);
+  state_->verbs.emplace_back(text.name, std::move(verb));
+}
+
+Verb* CommandLine::ChosenVerb() const {
+  const CLI::App* chosen = state_->Chosen();
+  if (chosen == nullptr) return nullptr;
+  const auto found =
+      std::ranges::find_if(state_->verbs, [&chosen](const auto& named) { return named.first == chosen->get_name(); });
+  return found->second.get();
 }
 
 tl::unexpected<Error> CommandLine::Refuse(const std::string& sentence, std::string param) const {
   const CLI::App* chosen = state_->Chosen();
   const std::string verb = chosen == nullptr ? "" : " " + chosen->get_name();
-  return Fail(Code::kUsage, fmt::format("{} (see sightline{} --help)", sentence, verb), std::move(param));
+  return Fail(Code::kUsage, fmt::format("{} (see {}{} --help)", sentence, ProgramName(), verb), std::move(param));
+}
+
+tl::unexpected<Error> CommandLine::RefuseVerb(const std::string& word) const {
+  const std::string near = NearestWord(word, state_->names);
+  const std::string verbs = fmt::format("{}", fmt::join(state_->names, ", "));
+  return Refuse(fmt::format("'{}' is no verb, expected one of {}{}", word, verbs,
+                            near.empty() ? "" : fmt::format(". Did you mean: {} {}", ProgramName(), near)));
+}
+
+// "pull serve x/y": the first of two verbs was meant to be gone.
+Status CommandLine::CheckOneVerb(const std::vector<std::string>& arguments) const {
+  const auto is_verb = [this](const std::string& word) { return std::ranges::count(state_->names, word) > 0; };
+  const auto first = std::ranges::find_if(arguments, [](const std::string& word) { return !word.starts_with("-"); });
+  if (first == arguments.end() || first + 1 == arguments.end() || !is_verb(*first) || !is_verb(first[1])) return {};
+  if (*first == "help") return {};
+  return Fail(Code::kUsage, fmt::format("'{} {}' are two verbs in a row. Did you mean: {} {}", *first, first[1],
+                                        ProgramName(), fmt::join(first + 1, arguments.end(), " ")));
 }
 
 Status CommandLine::CheckNothingLeft() const {
   const CLI::App* chosen = state_->Chosen();
   std::vector<std::string> left = chosen == nullptr ? state_->app.remaining() : chosen->remaining();
   std::erase(left, "--");  // CLI11 has heeded it
-  const std::string verbs = fmt::format("{}", fmt::join(state_->names, ", "));
-  if (chosen == nullptr && left.empty()) return Refuse(fmt::format("no verb is given, expected one of {}", verbs));
-  if (left.empty()) return {};
-  if (chosen == nullptr && !left.front().starts_with("-")) {
-    return Refuse(fmt::format("'{}' is no verb, expected one of {}", left.front(), verbs));
+  if (chosen == nullptr && left.empty()) {
+    return Refuse(fmt::format("no verb is given, expected one of {}", fmt::join(state_->names, ", ")));
   }
+  if (chosen != nullptr && ChosenVerb()->TakeRest(left)) return {};
+  if (left.empty()) return {};
+  if (chosen == nullptr && !left.front().starts_with("-")) return RefuseVerb(left.front());
   const bool option = chosen != nullptr && left.front().starts_with("-");
   return Refuse(fmt::format("'{}' is not understood here{}", left.front(),
                             option ? "; an argument that begins with - goes behind --" : ""));
 }
 
-Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& arguments) {
+Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& given) {
+  std::vector<std::string> arguments = given;
+  const bool tt_model = CurrentPersona() == Persona::kTtModel;
+  if (tt_model && arguments.empty()) return Parsed{nullptr, state_->app.help()};
+  if (tt_model) SIGHTLINE_RETURN_IF_ERROR(CheckOneVerb(arguments));
+  const auto verb_word =
+      std::ranges::find_if(arguments, [](const std::string& word) { return !word.starts_with("-"); });
+  if (!tt_model && verb_word != arguments.end() && *verb_word == "serve" &&
+      MeansPackage({verb_word + 1, arguments.end()})) {
+    *verb_word = kServePackage;
+  }
   try {
     state_->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes from the back
   } catch (const CLI::CallForHelp&) {
@@ -210,8 +285,7 @@ Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& a
     return Refuse(error.what());
   }
   SIGHTLINE_RETURN_IF_ERROR(CheckNothingLeft());
-  const auto chosen = std::find(state_->names.begin(), state_->names.end(), state_->Chosen()->get_name());
-  Verb* verb = state_->verbs[static_cast<size_t>(chosen - state_->names.begin())].get();
+  Verb* verb = ChosenVerb();
   if (const Status checked = verb->Check(); !checked) return Refuse(checked.error().message, checked.error().param);
   return Parsed{verb, {}};
 }
@@ -219,7 +293,21 @@ Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& a
 std::vector<VerbDescription> CommandLine::Describe() const {
   std::vector<VerbDescription> verbs{DescribeApp(state_->app, "")};
   verbs.front().argument = {ValueDescription::Kind::kChoice, state_->names};
-  for (const CLI::App* app : state_->app.get_subcommands({})) verbs.push_back(DescribeApp(*app, app->get_name()));
+  std::vector<OptionDescription> of_packages;
+  for (const CLI::App* app : state_->app.get_subcommands({})) {
+    VerbDescription verb = DescribeApp(*app, app->get_name());
+    if (std::ranges::count(state_->names, verb.name) > 0) {
+      verbs.push_back(std::move(verb));
+    } else if (verb.name == kServePackage) {
+      of_packages = std::move(verb.options);
+    }
+  }
+  const auto serve = std::ranges::find(verbs, "serve", &VerbDescription::name);
+  for (OptionDescription& option : of_packages) {
+    const bool known = std::ranges::any_of(
+        serve->options, [&option](const OptionDescription& other) { return other.names == option.names; });
+    if (!known) serve->options.push_back(std::move(option));
+  }
   return verbs;
 }
 
@@ -227,9 +315,9 @@ std::string CommandLine::HelpText(const std::string& verb) const {
   const auto text = [](const CLI::App& app, const std::string& name) {
     return app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal);
   };
-  if (verb.empty()) return text(state_->app, "sightline");
+  if (verb.empty()) return text(state_->app, std::string(ProgramName()));
   for (const CLI::App* app : state_->app.get_subcommands({})) {
-    if (app->get_name() == verb) return text(*app, "sightline " + verb);
+    if (app->get_name() == verb) return text(*app, fmt::format("{} {}", ProgramName(), verb));
   }
   return {};
 }

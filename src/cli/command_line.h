@@ -13,6 +13,7 @@ namespace sightline {
 
 class CommandLine {
  public:
+  // Of the program that the user called: CurrentPersona.
   CommandLine();
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
@@ -34,8 +35,14 @@ class CommandLine {
 
  private:
   struct State;
-  void Add(std::unique_ptr<Verb> verb);
+  // A hidden verb is found by its name and listed nowhere.
+  void Add(std::unique_ptr<Verb> verb, bool hidden = false);
+  void AddSightlineVerbs();
+  void AddTtModelVerbs();
   tl::unexpected<Error> Refuse(const std::string& sentence, std::string param = {}) const;
+  tl::unexpected<Error> RefuseVerb(const std::string& word) const;
+  Status CheckOneVerb(const std::vector<std::string>& arguments) const;
+  Verb* ChosenVerb() const;
   Status CheckNothingLeft() const;
 
   std::unique_ptr<State> state_;

@@ -19,7 +19,8 @@ class ServeVerb : public Verb {
     return {"serve", "Answer over HTTP",
             "sightline serve gaze-lle --toy --port 20000\n"
             "sightline serve locate-anything --weights LocateAnything-3B",
-            "Ready when the log says: Application startup complete. SIGTERM finishes what runs, then ends."};
+            "Ready when the log says: Application startup complete. SIGTERM finishes what runs, then ends.\n"
+            "Packages: sightline serve ORG/NAME, or gaze-lle --detach; see sightline help serve-package."};
   }
   void Declare(OptionSet& options) override;
   Status Check() override;
@@ -42,6 +43,7 @@ class ServeVerb : public Verb {
   GazeServerOptions gaze_;
   LocateServerOptions locate_;
   LogLevel log_level_ = LogLevel::kInfo;
+  std::filesystem::path log_file_;
 };
 
 void ServeVerb::Declare(OptionSet& options) {
@@ -55,6 +57,7 @@ void ServeVerb::Declare(OptionSet& options) {
   DeclareGaze(options);
   DeclareLocate(options);
   options.Group("Log");
+  options.File("--log-file", log_file_, "instead of standard output and error; rotated at 10 MB, five are kept");
   options.Choice("--log-level", {"quiet", "info", "debug"}, "on standard error (default info)",
                  [this](size_t index) { log_level_ = static_cast<LogLevel>(index); });
   declared_.emplace(options);
@@ -127,6 +130,9 @@ int ServeVerb::ServeLocate() {
 
 Result<int> ServeVerb::Run() {
   SIGHTLINE_RETURN_IF_ERROR(CheckModelKnown(model_.name));
+  constexpr uint64_t kLogBytes = 10'000'000;
+  constexpr int kLogsKept = 5;
+  if (!log_file_.empty()) SIGHTLINE_RETURN_IF_ERROR(LogToFile(log_file_, kLogBytes, kLogsKept));
   std::signal(SIGPIPE, SIG_IGN);  // a log or client that goes away must not end the server
   return model_.name == kGazeLle ? ServeGaze() : ServeLocate();
 }

@@ -5,11 +5,13 @@
 
 #include <cerrno>
 
+#include "cli/persona.h"
+
 namespace sightline {
 namespace {
 
 void WriteLine(std::string_view prefix, std::string_view sentence) {
-  const std::string line = fmt::format("sightline: {}{}\n", prefix, OneLine(sentence));
+  const std::string line = fmt::format("{}: {}{}\n", ProgramName(), prefix, OneLine(sentence));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/base.h"
 #include "cli/options.h"
@@ -22,6 +23,8 @@ class Verb {
   virtual ~Verb() = default;
   virtual VerbText text() const = 0;
   virtual void Declare(OptionSet& options) = 0;
+  // What nothing declared takes, in its order. False: the command line is refused for it.
+  virtual bool TakeRest(const std::vector<std::string>& rest) { return rest.empty(); }
   // After parsing: what single options cannot check. Pure.
   virtual Status Check() { return {}; }
   // How much of the log goes to standard error while this runs.
@@ -39,5 +42,12 @@ std::unique_ptr<Verb> MakeExtractLlmVerb();
 std::unique_ptr<Verb> MakeTokenizeVerb();
 std::unique_ptr<Verb> MakeBenchVerb();
 std::unique_ptr<Verb> MakeVerifyVerb();
+std::unique_ptr<Verb> MakeServePackageVerb();
+std::unique_ptr<Verb> MakeStopVerb();
+std::unique_ptr<Verb> MakeLogsVerb();
+std::unique_ptr<Verb> MakePsVerb();
+std::unique_ptr<Verb> MakeProfilesVerb();
+std::unique_ptr<Verb> MakeCurlVerb();
+std::unique_ptr<Verb> MakeVersionVerb();
 
 }  // namespace sightline

@@ -100,6 +100,7 @@ struct RunningPackage {
   std::string uptime{};  // in words
   std::optional<int64_t> uptime_seconds{};
   std::string image{};          // of a container
+  std::optional<bool> chat{};   // clients may speak OpenAI's chat protocol to it; none: unknown
   std::filesystem::path log{};  // of a native server
   int64_t pid = 0;              // of a native server
 };

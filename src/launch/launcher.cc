@@ -90,7 +90,7 @@ StoreResult<std::string> Launcher::PrintableCommand(const ServeRequest& request,
   SIGHTLINE_ASSIGN_OR_RETURN([[maybe_unused]] const RunChoice native,
                              ChooseRun(package.manifest, package.native, {}, RunMode::kNative));
   SIGHTLINE_RETURN_IF_ERROR(CheckNativeRequest(request));
-  const int port = request.port ? *request.port : package.native->serve.port.value_or(kDefaultPort);
+  const int port = request.port.value_or(kDefaultPort);
   return ShellJoin(NativeWords(state_->settings, *package.native, WeightsFolder(state_->store, package.native->weights),
                                port, request.arguments));
 }
@@ -104,8 +104,7 @@ StoreResult<std::vector<std::string>> Launcher::NativeCommand(const ServeRequest
   SIGHTLINE_RETURN_IF_ERROR(CheckNativeRequest(request));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::filesystem::path weights,
                              PrepareNative(state_->store, found, request, told, stop));
-  const std::optional<int> wanted = request.port ? request.port : found.package.native->serve.port;
-  SIGHTLINE_ASSIGN_OR_RETURN(const int port, PickPort(wanted));
+  SIGHTLINE_ASSIGN_OR_RETURN(const int port, PickPort(request.port));
   return NativeWords(state_->settings, *found.package.native, weights, port, request.arguments);
 }
 

@@ -71,8 +71,8 @@ StoreResult<std::optional<std::string>> ContainerToRead(const ContainerEngine& e
 }
 
 StoreError NothingRuns(const std::string& target, const std::string& program) {
-  return StoreError(Code::kNotFound, {fmt::format("nothing of {} is running", target),
-                                      "there is no log to show",
+  return StoreError(Code::kNotFound, {"nothing running",
+                                      fmt::format("nothing of {} is running, so there is no log to show", target),
                                       {},
                                       {fmt::format("{} serve {}", program, target)}});
 }

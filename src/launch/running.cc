@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kProfileLabel = "org.tenstorrent.tt-model.profile";
 constexpr std::string_view kRepoLabel = "org.tenstorrent.tt-model.repo";
 constexpr std::string_view kPortLabel = "tt.model.port";
+constexpr std::string_view kChatLabel = "tt.model.openai_compatible";
 
 // "3h 12m", as two units.
 std::string Uptime(int64_t seconds) {
@@ -55,6 +56,7 @@ RunningPackage Describe(const NativeServer& server) {
   row.profile = kNativeProfile;
   row.port = server.port;
   row.status = NativeStatus(server.port);
+  row.chat = false;
   row.log = server.log;
   row.pid = server.process.pid;
   const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -78,6 +80,7 @@ RunningPackage Describe(const ContainerRow& listed, const ContainerState& contai
   row.port = PublishedPort(listed.ports);
   const std::string port = LabelOf(container, kPortLabel);
   if (row.port == 0) std::from_chars(port.data(), port.data() + port.size(), row.port);
+  if (const std::string chat = LabelOf(container, kChatLabel); !chat.empty()) row.chat = chat == "true";
   row.status = container.running ? "running" : "exited";
   constexpr std::string_view kUp = "Up ";
   row.uptime = listed.status.starts_with(kUp) ? listed.status.substr(kUp.size()) : listed.status;

@@ -20,11 +20,12 @@ StoreStatus CheckHost(const LaunchSettings& settings, bool need_devices, Reporte
     if (row.passed) {
       passed += (passed.empty() ? "" : ", ") + fmt::format("{} {}", row.name, row.detail);
     } else {
-      (card.cause.empty() ? card.cause : card.detail) += (card.detail.empty() ? "" : "; ") + line;
+      card.detail += (card.detail.empty() ? "" : "; ") + line;
       if (!row.remedy.empty()) card.actions.push_back(row.remedy);
     }
   }
-  if (!card.cause.empty()) return tl::make_unexpected(StoreError(Code::kUnsupported, std::move(card)));
+  card.cause = "this machine cannot run it in a container";
+  if (!card.detail.empty()) return tl::make_unexpected(StoreError(Code::kUnsupported, std::move(card)));
   step.Done("host ready", passed);
   return {};
 }
@@ -82,8 +83,8 @@ StoreStatus ContainerServing::CheckNotRunning(const ContainerEngine& engine) con
   SIGHTLINE_ASSIGN_OR_RETURN(const bool running, engine.IsRunning(plan_.name));
   if (!running) return {};
   return tl::make_unexpected(
-      StoreError(Code::kBusy, {fmt::format("{} is already running", request_.target),
-                               fmt::format("the container {} serves it", plan_.name),
+      StoreError(Code::kBusy, {"already running",
+                               fmt::format("{} is already running, in the container {}", request_.target, plan_.name),
                                {},
                                {fmt::format("{} stop {}", settings_.store.program, request_.target)}}));
 }

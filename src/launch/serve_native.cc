@@ -75,8 +75,9 @@ BootDiagnosis Diagnose(const NativeEnd& end, const ServeReport& report, const Se
 }
 
 StoreError AlreadyRunning(const NativeServer& server, const std::string& program) {
-  return StoreError(Code::kBusy, {fmt::format("{} is already running", server.target),
-                                  fmt::format("process {} serves it on port {}", server.process.pid, server.port),
+  return StoreError(Code::kBusy, {"already running",
+                                  fmt::format("{} is already running, as process {} on port {}", server.target,
+                                              server.process.pid, server.port),
                                   {},
                                   {fmt::format("{} stop {}", program, server.target)}});
 }
@@ -138,11 +139,10 @@ StoreResult<ServeReport> ServeNatively(const LaunchSettings& settings, Store& st
   SIGHTLINE_RETURN_IF_ERROR(CheckNativeRequest(request));
   const std::string name = NativeNameOf(found), program = settings.store.program;
   if (const auto running = natives.Find(name)) return tl::make_unexpected(AlreadyRunning(*running, program));
-  const std::optional<int> wanted = request.port ? request.port : found.package.native->serve.port;
-  SIGHTLINE_RETURN_IF_ERROR(PickPort(wanted));  // seen before gigabytes are fetched for nothing
+  SIGHTLINE_RETURN_IF_ERROR(PickPort(request.port));  // seen before gigabytes are fetched for nothing
   SIGHTLINE_ASSIGN_OR_RETURN(const std::filesystem::path weights, PrepareNative(store, found, request, reporter, stop));
-  SIGHTLINE_ASSIGN_OR_RETURN(const int port, PickPort(wanted));
-  if (!wanted && port != kDefaultPort) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const int port, PickPort(request.port));
+  if (!request.port && port != kDefaultPort) {
     reporter.OnNote(fmt::format("port {} is taken: serving on {}", kDefaultPort, port));
   }
   NativeServer server;
