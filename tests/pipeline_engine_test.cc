@@ -169,6 +169,24 @@ TEST_F(Engine, RefusesBeyondTheQueueAndRecovers) {
   EXPECT_TRUE(engine->Admit());
 }
 
+// Whoever hears of an end may ask again, in a house of one place too.
+TEST_F(Engine, PlaceIsFreeWhenTheAnswerIsTold) {
+  GazeEngineOptions options;
+  options.max_queue = 1;
+  const auto engine = Open(options);
+  GazeRequest nobody = ToyRequest(0, {});
+  nobody.picture = Picture(std::filesystem::path(SIGHTLINE_TEST_DATA) / "images/coffee.png");
+  nobody.detect_heads = true;
+  for (const GazeRequest& request : {ToyRequest(0, {}), nobody, ToyRequest(0, {kHead})}) {
+    auto ticket = engine->Admit();
+    ASSERT_TRUE(ticket);
+    std::promise<bool> free;
+    engine->Run(std::move(*ticket), request,
+                [&](const Result<GazeAnswer>&) { free.set_value(engine->Admit().has_value()); });
+    EXPECT_TRUE(free.get_future().get());
+  }
+}
+
 TEST_F(Engine, CancelledRequestsEndAndFreeTheirPlace) {
   const auto engine = Open();
   std::stop_source gone;
@@ -259,10 +277,23 @@ TEST(Weights, FoldersAreReadAndFaultsNamed) {
   const auto weights = OpenGazeWeights({.folder = folder.path()});
   ASSERT_TRUE(weights) << weights.error().message;
   EXPECT_TRUE(weights->synthetic);
+  EXPECT_FALSE(weights->toy);
   EXPECT_EQ(weights->files.decoder.note(), kSyntheticNote);
   EXPECT_FALSE(OpenGazeWeights({.toy = true})->synthetic);
   std::ofstream(folder.path() / "dinov2_second.pth") << "x";
   EXPECT_THAT(OpenGazeWeights({.folder = folder.path()}).error().message, HasSubstr("expected one dinov2* file"));
+}
+
+TEST(Weights, AToyGivenByPathIsAToy) {
+  const auto by_folder = OpenGazeWeights({.folder = kAssets / "toy"});
+  ASSERT_TRUE(by_folder) << by_folder.error().message;
+  EXPECT_TRUE(by_folder->toy);
+  EXPECT_FALSE(by_folder->synthetic);
+  TemporaryFolder folder;
+  for (const auto& [from, to] : {std::pair{by_folder->backbone, "b.pth"}, std::pair{by_folder->decoder, "d.pt"}}) {
+    std::filesystem::copy_file(kAssets / "toy" / from, folder.path() / to);
+  }
+  EXPECT_TRUE(OpenGazeWeights({.backbone = folder.path() / "b.pth", .decoder = folder.path() / "d.pt"})->toy);
 }
 
 // Files of the official generator carry no note: the numbers themselves tell.

@@ -128,6 +128,76 @@ TEST(LocateAnswer, ReportsWhatIsNoAnswer) {
   EXPECT_THAT(reading.warnings[1].message, HasSubstr("\"a\""));
 }
 
+// DeepSeek-VL2 #96: odd numbers of coordinates, boxes in boxes, no end, digits without end.
+TEST(LocateAnswer, KeepsTheGoodBoxesAndCountsTheOthers) {
+  std::string text = "<ref>a</ref><box><1><2><3></box><box><1><2><3><4><5></box><box><box><9><9><9><9></box></box>";
+  text += "<box><7><7><8><8></box><box><1><2><3><4>";
+  LocateReading reading = Read(text);
+  ASSERT_EQ(reading.findings.size(), 2u);
+  EXPECT_THAT(reading.findings[0].thousandths, ElementsAre(9, 9, 9, 9));
+  EXPECT_THAT(reading.findings[1].thousandths, ElementsAre(7, 7, 8, 8));
+  EXPECT_EQ(reading.malformed, 4);
+  reading = Read("<box>" + std::string(10'000, '9') + "</box><box><7><7><8><8></box>");
+  EXPECT_EQ(reading.findings.size(), 1u);
+  EXPECT_EQ(reading.malformed, 1);
+  EXPECT_LT(reading.warnings[0].message.size(), 200u);
+}
+
+TEST(LocateAnswer, WarnsOfTheSameFaultAFewTimes) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "<box><1></box>x<box><5><5><5><9></box>";
+  const LocateReading reading = Read(text, {"a", "b"});
+  EXPECT_EQ(reading.malformed, 1000);
+  EXPECT_EQ(reading.findings.size(), 1000u);
+  EXPECT_EQ(reading.warnings.size(), 5 * 8u);  // malformed, outside, without area, repeated, label missing
+}
+
+// vllm #9153, InternVL #625: the words of the example for an answer.
+TEST(LocateAnswer, TakesAnExampleForNoResult) {
+  for (const std::string text :
+       {"[x1, y1, x2, y2]", "<ref>car</ref><box>[x1, y1, x2, y2]</box>", "car: [10, 20, 30, 40]"}) {
+    const LocateReading reading = Read(text, {"car"});
+    EXPECT_THAT(reading.findings, IsEmpty()) << text;
+    EXPECT_EQ(reading.warnings.size(), 1u) << text;
+    EXPECT_THAT(Statuses(reading), ElementsAre("car not_answered 0")) << text;
+  }
+}
+
+// llama.cpp PR 14937: characters cut between tokens.
+TEST(LocateAnswer, IsUtf8WhereverItWasCut) {
+  const std::string label = "\u732b\U0001F408\u200d\u2b1b caf\u00e9";
+  const std::vector<TokenId> ids =
+      Shipped().Encode("<ref>" + label + "</ref><box><1><2><3><4></box>" + label, AddedTokens::kMatch).value();
+  for (size_t count = 0; count <= ids.size(); ++count) {
+    const std::vector<TokenId> cut(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+    const LocateReading reading = ReadIds(cut, {label});
+    EXPECT_TRUE(Json::accept(Json(Shipped().Decode(cut)).dump()));
+    for (const Warning& warning : reading.warnings) EXPECT_NO_THROW(Json(warning.message).dump()) << count;
+    for (const LocateFinding& finding : reading.findings) EXPECT_EQ(finding.label, label) << count;
+  }
+}
+
+// llama.cpp #16880, DeepSeek-VL2 #100: boxes that fit one size of picture only, or ended short of the edge.
+TEST(LocateAnswer, PlacesScaleWithThePicture) {
+  const LocateReading reading = Read("<box><282><414><607><797></box><box><0><1><999><1000></box><box><1000><0></box>");
+  for (const int side : {1, 28, 100, 333, 616, 700, 1000, 1333, 1600, 2000, 4096, 65'500}) {
+    const int width = side, height = std::max(1, side * 3 / 4);
+    for (const LocateFinding& finding : reading.findings) {
+      const LocatePlace place = PlaceOf(finding, width, height);
+      const auto& [x1, y1, x2, y2] = finding.thousandths;
+      EXPECT_DOUBLE_EQ(place.box.x1, x1 / 1000.0 * width);
+      EXPECT_DOUBLE_EQ(place.box.y1, y1 / 1000.0 * height);
+      EXPECT_DOUBLE_EQ(place.box.x2, x2 / 1000.0 * width);
+      EXPECT_DOUBLE_EQ(place.box.y2, y2 / 1000.0 * height);
+      EXPECT_EQ(place.point.x, place.box.x1);
+      EXPECT_EQ(place.point.y, place.box.y1);
+    }
+    EXPECT_EQ(PlaceOf(reading.findings[1], width, height).box.x1, 0);
+    EXPECT_EQ(PlaceOf(reading.findings[1], width, height).box.y2, height);
+    EXPECT_EQ(PlaceOf(reading.findings[2], width, height).point.x, width);
+  }
+}
+
 TEST(LocateAnswer, ReadsAnyIds) {
   uint64_t state = 1;
   const auto next = [&state](uint64_t below) {

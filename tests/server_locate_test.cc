@@ -234,7 +234,7 @@ TEST(LocateDocument, IsTheSeedsAndMore) {
       R"("num_generated_tokens":3,"stopped_on_eos":true,"decode_mode":"ar_greedy",)"
       R"("timing_ms":{"vision":2.0,"prefill":3.0,"decode":4.0,"total":10.0,"decode_tok_s":500.0,"wait":5.0},)"
       R"("overlay_png_b64":null,"task":"detect","mode":"slow","finish_reason":"stop","score_type":"token_prob",)"
-      R"("categories":[{"name":"car","status":"found","count":1},{"name":"cat","status":"not_answered","count":0}],)"
+      R"("categories":[{"name":"car","status":"found","count":1},{"name":"cat","status":"not_answered","count":0}],"malformed":0,)"
       R"("token_ids":[1,2,3],"forwards":2,"estimated_gflop":1.2,"cached":{"pictures":1,"prompt_tokens":284},)"
       R"("warnings":[{"code":"exif_orientation","message":"it was turned","param":"image"}],)"
       R"("images":[{"format":"jpeg","width":640,"height":480,"exif_orientation":6,"sha256":"ab","grid_hw":[24,44]}],)"

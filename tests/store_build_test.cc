@@ -145,6 +145,8 @@ TEST_F(BuildTest, ProgramBecomesAnImageThatIsTheSameEachTime) {
   EXPECT_THAT(*command, ::testing::Contains("/opt/sightline/bin/sightline"));
   const auto layout = OpenOciLayout(first->folder / "image");
   ASSERT_TRUE(layout);
+  EXPECT_THAT(layout->images.front().reference, HasSubstr(first->image));
+  EXPECT_EQ(wire->container->image.digest, layout->images.front().config.digest);
   const fs::path root = folder_.path() / "unpacked";
   ASSERT_TRUE(UnpackOciImage(*layout, layout->images.front(), root));
   EXPECT_TRUE(fs::exists(root / "opt/sightline/bin/sightline"));

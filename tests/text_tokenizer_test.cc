@@ -290,6 +290,15 @@ TEST(TokenizerFiles, FaultsAreNamed) {
   }
 }
 
+// llama.cpp PR 25969: a broken byte token of another kind of vocabulary. Here it is text like any other.
+TEST(TokenizerFiles, ByteTokensOfOtherVocabulariesAreText) {
+  const auto tokenizer = Tokenizer::Parse(Vocabulary({"<0x-1>", "<0x41>"}), "", "{}", "folder");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const std::vector<TokenId> ids{256, 257};
+  EXPECT_EQ(tokenizer->Decode(ids), "<0x-1><0x41>");
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("<0x-1>", AddedTokens::kOrdinaryText).value()), "<0x-1>");
+}
+
 class TokenizerFolder : public testing::Test {
  protected:
   void SetUp() override {

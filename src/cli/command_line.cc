@@ -254,12 +254,22 @@ Status CommandLine::CheckNothingLeft() const {
   if (chosen == nullptr && left.empty()) {
     return Refuse(fmt::format("no verb is given, expected one of {}", fmt::join(state_->names, ", ")));
   }
-  if (chosen != nullptr && ChosenVerb()->TakeRest(left)) return {};
+  if (chosen != nullptr && ChosenVerb()->wants_rest()) return {};
   if (left.empty()) return {};
   if (chosen == nullptr && !left.front().starts_with("-")) return RefuseVerb(left.front());
   const bool option = chosen != nullptr && left.front().starts_with("-");
   return Refuse(fmt::format("'{}' is not understood here{}", left.front(),
                             option ? "; an argument that begins with - goes behind --" : ""));
+}
+
+// CLI11 would look for options of the program itself there.
+std::vector<std::string> CommandLine::TakeBehindDashes(const std::string& verb, std::vector<std::string>* words) const {
+  const auto named = std::ranges::find_if(state_->verbs, [&verb](const auto& entry) { return entry.first == verb; });
+  const auto dashes = std::ranges::find(*words, "--");
+  if (named == state_->verbs.end() || !named->second->wants_rest() || dashes == words->end()) return {};
+  std::vector<std::string> behind(dashes + 1, words->end());
+  words->erase(dashes, words->end());
+  return behind;
 }
 
 Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& given) {
@@ -273,6 +283,8 @@ Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& g
       MeansPackage({verb_word + 1, arguments.end()})) {
     *verb_word = kServePackage;
   }
+  const std::vector<std::string> behind_dashes =
+      verb_word == arguments.end() ? std::vector<std::string>() : TakeBehindDashes(*verb_word, &arguments);
   try {
     state_->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes from the back
   } catch (const CLI::CallForHelp&) {
@@ -286,6 +298,11 @@ Result<CommandLine::Parsed> CommandLine::Parse(const std::vector<std::string>& g
   }
   SIGHTLINE_RETURN_IF_ERROR(CheckNothingLeft());
   Verb* verb = ChosenVerb();
+  if (verb->wants_rest()) {
+    std::vector<std::string> rest = state_->Chosen()->remaining();
+    rest.insert(rest.end(), behind_dashes.begin(), behind_dashes.end());
+    verb->TakeRest(std::move(rest));
+  }
   if (const Status checked = verb->Check(); !checked) return Refuse(checked.error().message, checked.error().param);
   return Parsed{verb, {}};
 }

@@ -43,6 +43,8 @@ class CommandLine {
   tl::unexpected<Error> RefuseVerb(const std::string& word) const;
   Status CheckOneVerb(const std::vector<std::string>& arguments) const;
   Verb* ChosenVerb() const;
+  // Of a verb that wants the rest: takes `--` and what follows away.
+  std::vector<std::string> TakeBehindDashes(const std::string& verb, std::vector<std::string>* words) const;
   Status CheckNothingLeft() const;
 
   std::unique_ptr<State> state_;

@@ -32,10 +32,8 @@ class CurlVerb : public Verb {
     options.Text("--model", model_, "NAME", "default: the first that the server lists");
     options.Text("--base-url", request_.base_url, "URL", "default: TT_MODEL_BASE_URL, else http://localhost:20000");
   }
-  bool TakeRest(const std::vector<std::string>& rest) override {
-    rest_ = rest;
-    return true;
-  }
+  bool wants_rest() const override { return true; }
+  void TakeRest(std::vector<std::string> rest) override { rest_ = std::move(rest); }
   Status Check() override {
     SIGHTLINE_ASSIGN_OR_RETURN(request_.parameters, ChatParameters(rest_));
     return {};

@@ -24,7 +24,8 @@ PictureRun::PictureRun(const std::vector<std::string>& arguments, const PictureR
 
 Result<ReadPicture> PictureRun::Read(const Picture& picture) const {
   if (picture.error) return tl::make_unexpected(*picture.error);
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::byte> file, ReadFile(picture.path, kMostFileBytes));
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::byte> file,
+                             ReadFile(picture.path, kMostFileBytes, picture.named ? Pipes::kRead : Pipes::kRefuse));
   const auto start = std::chrono::steady_clock::now();
   ReadPicture read;
   read.name = picture.path.string();

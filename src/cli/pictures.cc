@@ -57,7 +57,7 @@ Pictures FindPictures(const std::vector<std::string>& arguments) {
       found.several = true;
       AddFolder(argument, found);
     } else {
-      found.pictures.push_back({argument, {}});
+      found.pictures.push_back({argument, {}, true});
     }
   }
   return found;

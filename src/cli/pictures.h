@@ -13,6 +13,7 @@ namespace sightline {
 struct Picture {
   std::filesystem::path path;  // "-" for standard input
   std::optional<Error> error;  // an argument that stands for nothing
+  bool named = false;          // by an argument of its own, not found in a folder
 };
 
 struct Pictures {

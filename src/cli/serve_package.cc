@@ -43,10 +43,8 @@ class ServePackageVerb : public Verb {
  public:
   VerbText text() const override;
   void Declare(OptionSet& options) override;
-  bool TakeRest(const std::vector<std::string>& rest) override {
-    request_.arguments = rest;
-    return true;
-  }
+  bool wants_rest() const override { return true; }
+  void TakeRest(std::vector<std::string> rest) override { request_.arguments = std::move(rest); }
   Status Check() override;
   Result<int> Run() override;
 

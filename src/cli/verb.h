@@ -23,8 +23,10 @@ class Verb {
   virtual ~Verb() = default;
   virtual VerbText text() const = 0;
   virtual void Declare(OptionSet& options) = 0;
-  // What nothing declared takes, in its order. False: the command line is refused for it.
-  virtual bool TakeRest(const std::vector<std::string>& rest) { return rest.empty(); }
+  // Whether options and words that nothing declared takes are welcome; else the command line is refused for them.
+  virtual bool wants_rest() const { return false; }
+  // Before Check: these, in their order, and all that stands behind --.
+  virtual void TakeRest(std::vector<std::string> /*rest*/) {}
   // After parsing: what single options cannot check. Pure.
   virtual Status Check() { return {}; }
   // How much of the log goes to standard error while this runs.

@@ -2,8 +2,10 @@
 
 #include <system_error>
 
+#include "cli/interrupts.h"
+#include "cli/number_text.h"
+#include "cli/store_verbs.h"
 #include "cli/terminal.h"
-#include "cli/verb.h"
 #include "weights/weights.h"
 
 namespace sightline {
@@ -12,33 +14,31 @@ namespace {
 class VerifyVerb : public Verb {
  public:
   VerbText text() const override {
-    return {"verify", "Check the packed weights in the cache folder", "sightline verify",
-            "A damaged file may be removed; it is made again when it is next needed."};
+    return {"verify", "Check packages, their weights, and the packed weights in the cache folder",
+            "sightline verify\nsightline verify changh95/gaze-lle-p150 --repair",
+            "A damaged packed file may be removed; it is made again when it is next needed."};
   }
   void Declare(OptionSet& options) override {
-    options.Argument("FOLDER", folder_, "FOLDER", "to check instead of the cache folder");
+    options.Argument("WHAT", what_, "FOLDER", "a folder of packed weights, or a package (default: everything here)");
+    options.Flag("--repair", repair_, "remove what is wrong in packages and fetch it again");
   }
   Result<int> Run() override;
 
  private:
-  // The folder to check; empty where the cache folder has not been made yet.
-  Result<std::filesystem::path> Folder() const;
-  std::string folder_;
+  bool IsFolder() const {
+    std::error_code error;
+    return std::filesystem::is_directory(what_, error);
+  }
+  // A word that can only be meant as a folder.
+  bool LooksLikeFolder() const { return what_.starts_with("/") || what_.starts_with("."); }
+  Result<int> CheckPacked(const std::filesystem::path& folder) const;
+  Result<int> CheckStore(const std::optional<std::string>& package) const;
+
+  std::string what_;
+  bool repair_ = false;
 };
 
-Result<std::filesystem::path> VerifyVerb::Folder() const {
-  std::filesystem::path folder = folder_;
-  if (folder_.empty()) {
-    SIGHTLINE_ASSIGN_OR_RETURN(folder, CacheFolder());
-  }
-  std::error_code error;
-  if (std::filesystem::is_directory(folder, error)) return folder;
-  if (folder_.empty()) return std::filesystem::path();
-  return Fail(Code::kNotFound, fmt::format("{} is no folder", folder_));
-}
-
-Result<int> VerifyVerb::Run() {
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::filesystem::path folder, Folder());
+Result<int> VerifyVerb::CheckPacked(const std::filesystem::path& folder) const {
   int files = 0, failures = 0, exit_code = 0;
   const auto report = [&](const std::filesystem::path& path, const Status& status) {
     ++files;
@@ -47,12 +47,47 @@ Result<int> VerifyVerb::Run() {
     PrintError(status.error().message);
     if (failures++ == 0) exit_code = sightline::Describe(status.error().code).exit_code;
   };
-  if (!folder.empty()) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) {
     const Status verified = VerifyPackedFiles(folder, report);
     if (!verified && failures == 0) return tl::make_unexpected(verified.error());
   }
   if (files == 0) Print("no packed files\n");
   return exit_code;
+}
+
+Result<int> VerifyVerb::CheckStore(const std::optional<std::string>& package) const {
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore());
+  if (package && !store->index().Find(*package)) {
+    return Fail(Code::kNotFound, fmt::format("{} is no folder, and no package that is here", *package));
+  }
+  const std::unique_ptr<ShownReporter> reporter = MakeReporter(true);
+  const Interrupts interrupts;
+  const StoreResult<VerifyReport> report = store->Verify(package, repair_, reporter.get(), interrupts.token());
+  if (!report) return ShowFailure(report.error(), *reporter);
+  bool damaged = false;
+  for (const StoreProblem& problem : report->problems) {
+    Print(fmt::format("{}: {}\n", OneLine(problem.path.string()), problem.repaired ? "repaired" : "damaged"));
+    PrintError(problem.sentence);
+    damaged = damaged || !problem.repaired;
+  }
+  if (report->packages > 0) {
+    Print(fmt::format("{} package(s), {} files, {}: {}\n", report->packages, report->files, DecimalBytes(report->bytes),
+                      damaged ? "damaged" : "ok"));
+  }
+  return damaged ? sightline::Describe(Code::kCorruptWeights).exit_code : 0;
+}
+
+Result<int> VerifyVerb::Run() {
+  if (!what_.empty()) {
+    if (IsFolder()) return CheckPacked(what_);
+    if (LooksLikeFolder()) return Fail(Code::kNotFound, fmt::format("{} is no folder", what_));
+    return CheckStore(what_);
+  }
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::filesystem::path folder, CacheFolder());
+  SIGHTLINE_ASSIGN_OR_RETURN(const int packed, CheckPacked(folder));
+  SIGHTLINE_ASSIGN_OR_RETURN(const int store, CheckStore({}));
+  return packed != 0 ? packed : store;
 }
 
 }  // namespace

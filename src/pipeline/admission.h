@@ -26,6 +26,13 @@ class Admission {
   std::shared_ptr<std::atomic<int>> inside_ = std::make_shared<std::atomic<int>>(0);
 };
 
+// Ends a request that does not go to the device. Whoever hears the answer may ask again: the place is free by then.
+template <typename Answer>
+void EndAtOnce(QueueTicket ticket, Result<Answer> answer, const std::function<void(Result<Answer>)>& done) {
+  ticket = {};
+  done(std::move(answer));
+}
+
 // Queues compute(prepared, milliseconds it waited) for the device thread and calls `done` once with what comes of it.
 template <typename Answer, typename Prepared>
 void RunOnDevice(DeviceQueue& queue, QueueTicket ticket, Prepared prepared, std::stop_token stop,

@@ -248,8 +248,8 @@ Result<QueueTicket> GazeEngine::Admit() {
 
 void GazeEngine::Run(QueueTicket ticket, GazeRequest request, std::function<void(Result<GazeAnswer>)> done) {
   auto prepared = state_->Prepare(std::move(request));
-  if (!prepared) return done(tl::make_unexpected(std::move(prepared).error()));
-  if (prepared->answer.people.empty()) return done(std::move(prepared->answer));
+  if (!prepared) return EndAtOnce<GazeAnswer>(std::move(ticket), tl::make_unexpected(prepared.error()), done);
+  if (prepared->answer.people.empty()) return EndAtOnce<GazeAnswer>(std::move(ticket), prepared->answer, done);
   const std::stop_token stop = prepared->request.stop;
   RunOnDevice<GazeAnswer, Prepared>(
       state_->queue, std::move(ticket), std::move(*prepared), stop,

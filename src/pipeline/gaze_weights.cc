@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "pipeline/hub_cache.h"
 #include "pipeline/pipeline.h"
 
@@ -17,6 +19,17 @@ constexpr std::string_view kRepo = "changh95/gaze-lle-weights";
 constexpr std::string_view kSyntheticSize = "vitb14";
 constexpr uint64_t kSyntheticSeed = 1;
 
+std::span<const std::byte> ToyBackbone() { return {sightline_toy_backbone, sightline_toy_backbone_end}; }
+std::span<const std::byte> ToyDecoder() { return {sightline_toy_decoder, sightline_toy_decoder_end}; }
+
+// A copy of the toy under any name answers no better than the toy.
+bool Holds(const fs::path& path, std::span<const std::byte> bytes) {
+  std::error_code error;
+  if (fs::file_size(path, error) != bytes.size() || error) return false;
+  const auto file = MappedFile::Open(path);
+  return file && std::ranges::equal(file->bytes(), bytes);
+}
+
 Result<GazeWeights> OpenFiles(const fs::path& backbone, const fs::path& decoder) {
   GazeWeights weights;
   SIGHTLINE_ASSIGN_OR_RETURN(weights.files.backbone, Checkpoint::Open(backbone));
@@ -24,6 +37,7 @@ Result<GazeWeights> OpenFiles(const fs::path& backbone, const fs::path& decoder)
   weights.backbone = backbone.filename().string();
   weights.decoder = decoder.filename().string();
   weights.synthetic = IsSynthetic(weights.files);
+  weights.toy = Holds(backbone, ToyBackbone()) || Holds(decoder, ToyDecoder());
   return weights;
 }
 
@@ -57,12 +71,8 @@ Result<GazeWeights> OpenFolder(const fs::path& folder) {
 
 Result<GazeWeights> OpenToy() {
   GazeWeights weights;
-  SIGHTLINE_ASSIGN_OR_RETURN(
-      weights.files.backbone,
-      Checkpoint::FromBytes({sightline_toy_backbone, sightline_toy_backbone_end}, "dinov2_toy_pretrain.pth"));
-  SIGHTLINE_ASSIGN_OR_RETURN(
-      weights.files.decoder,
-      Checkpoint::FromBytes({sightline_toy_decoder, sightline_toy_decoder_end}, "gazelle_toy_inout.pt"));
+  SIGHTLINE_ASSIGN_OR_RETURN(weights.files.backbone, Checkpoint::FromBytes(ToyBackbone(), "dinov2_toy_pretrain.pth"));
+  SIGHTLINE_ASSIGN_OR_RETURN(weights.files.decoder, Checkpoint::FromBytes(ToyDecoder(), "gazelle_toy_inout.pt"));
   weights.backbone = weights.files.backbone.source();
   weights.decoder = weights.files.decoder.source();
   weights.toy = true;

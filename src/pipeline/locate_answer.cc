@@ -14,6 +14,8 @@ namespace sightline {
 namespace {
 
 constexpr size_t kExcerptBytes = 60;
+// A model that has lost its way repeats its faults.
+constexpr std::ptrdiff_t kMostWarningsOfACode = 8;
 
 // How labels and categories are compared.
 std::string Folded(std::string_view text) {
@@ -26,6 +28,11 @@ std::string Folded(std::string_view text) {
 std::string Excerpt(std::string_view text) {
   if (text.size() <= kExcerptBytes) return std::string(text);
   return std::string(text.substr(0, CompleteUtf8Prefix(text.substr(0, kExcerptBytes)))) + "...";
+}
+
+void AddWarning(Warning warning, std::vector<Warning>* warnings) {
+  if (std::ranges::count(*warnings, warning.code, &Warning::code) >= kMostWarningsOfACode) return;
+  warnings->push_back(std::move(warning));
 }
 
 class AnswerReader {
@@ -85,6 +92,7 @@ class AnswerReader {
     const auto inside = TakeUpTo(tokens_.box_end, &closed);
     const auto kind = closed ? KindOf(inside) : std::nullopt;
     if (!kind) {
+      ++reading_.malformed;
       const std::string text = tokenizer_.Decode(inside);
       Warn("box_malformed", fmt::format("a box holds \"{}\", expected two or four coordinates or None{}", Excerpt(text),
                                         closed ? "" : ", and </box>"));
@@ -136,11 +144,11 @@ class AnswerReader {
   }
 
   void Warn(std::string code, std::string message) {
-    reading_.warnings.push_back({std::move(code), std::move(message), ""});
+    AddWarning({std::move(code), std::move(message), ""}, &reading_.warnings);
   }
   void WarnOfLast(std::string code, std::string message) {
-    reading_.warnings.push_back(
-        {std::move(code), std::move(message), fmt::format("findings[{}]", reading_.findings.size() - 1)});
+    AddWarning({std::move(code), std::move(message), fmt::format("findings[{}]", reading_.findings.size() - 1)},
+               &reading_.warnings);
   }
 
   const Tokenizer& tokenizer_;
@@ -215,7 +223,7 @@ class CategoryCount {
   }
 
   void Warn(std::string code, std::string message, size_t index) {
-    reading_.warnings.push_back({std::move(code), std::move(message), fmt::format("findings[{}]", index)});
+    AddWarning({std::move(code), std::move(message), fmt::format("findings[{}]", index)}, &reading_.warnings);
   }
 
   LocateReading& reading_;
@@ -228,6 +236,11 @@ class CategoryCount {
 std::string_view NameOf(CategoryStatus status) {
   constexpr std::array kNames{"found", "none", "not_answered"};
   return kNames[static_cast<size_t>(status)];
+}
+
+LocatePlace PlaceOf(const LocateFinding& finding, int width, int height) {
+  const Box& n = finding.normalized;
+  return {finding, {n.x1 * width, n.y1 * height, n.x2 * width, n.y2 * height}, {n.x1 * width, n.y1 * height}};
 }
 
 LocateReading ReadLocateAnswer(const Tokenizer& tokenizer, const LocateTokens& tokens, std::span<const TokenId> ids,

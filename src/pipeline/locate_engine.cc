@@ -88,11 +88,7 @@ void AddPlaces(const LocateReading& reading, LocateAnswer* answer) {
   for (const LocateFinding& finding : reading.findings) {
     none |= finding.kind == LocateFinding::Kind::kNone;
     if (finding.kind == LocateFinding::Kind::kNone) continue;
-    const Box& n = finding.normalized;
-    answer->places.push_back(
-        {finding,
-         {n.x1 * answer->width, n.y1 * answer->height, n.x2 * answer->width, n.y2 * answer->height},
-         {n.x1 * answer->width, n.y1 * answer->height}});
+    answer->places.push_back(PlaceOf(finding, answer->width, answer->height));
   }
   if (!answer->places.empty()) return;
   if (none) {
@@ -281,6 +277,7 @@ Result<LocateAnswer> LocateEngine::State::Compute(Prepared prepared, double wait
   const LocateReading reading = ReadLocateAnswer(*tokenizer, info.config.tokens, answer.generation.ids,
                                                  answer.generation.probabilities, prepared.prompt.categories);
   answer.categories = reading.categories;
+  answer.malformed = reading.malformed;
   answer.warnings.insert(answer.warnings.end(), reading.warnings.begin(), reading.warnings.end());
   AddPlaces(reading, &answer);
   return std::move(answer);
@@ -330,7 +327,7 @@ Result<QueueTicket> LocateEngine::Admit() {
 
 void LocateEngine::Run(QueueTicket ticket, LocateRequest request, std::function<void(Result<LocateAnswer>)> done) {
   auto prepared = state_->Prepare(std::move(request));
-  if (!prepared) return done(tl::make_unexpected(std::move(prepared).error()));
+  if (!prepared) return EndAtOnce<LocateAnswer>(std::move(ticket), tl::make_unexpected(prepared.error()), done);
   const std::stop_token stop = prepared->request.stop;
   RunOnDevice<LocateAnswer, Prepared>(
       state_->queue, std::move(ticket), std::move(*prepared), stop,

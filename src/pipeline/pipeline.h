@@ -377,8 +377,9 @@ struct CategoryAnswer {
 struct LocateReading {
   std::vector<LocateFinding> findings;
   std::vector<CategoryAnswer> categories;  // of the prompt, in its order
-  // Codes: box_unordered, box_without_area, box_repeated, box_malformed, label_unfinished, label_missing,
-  // label_unknown, text_outside. `param` is "findings[i]" where there is one.
+  int malformed = 0;                       // boxes that are left out, for they hold no coordinates as boxes have them
+  // At most eight of a code. Codes: box_unordered, box_without_area, box_repeated, box_malformed, label_unfinished,
+  // label_missing, label_unknown, text_outside. `param` is "findings[i]" where there is one.
   std::vector<Warning> warnings;
 };
 // What the ids of an answer say. Labels of a category match without regard to case or outer white space. An answer
@@ -451,6 +452,8 @@ struct LocatePlace {
   Box box;      // of a box; corners as written, not clamped, not put in order
   Point point;  // of a point
 };
+// The place of a finding in a width x height picture: its thousandths of the sides, 1000 being the far edge itself.
+LocatePlace PlaceOf(const LocateFinding& finding, int width, int height);
 
 struct LocateAnswer {
   int width = 0, height = 0;  // of the first picture
@@ -461,6 +464,7 @@ struct LocateAnswer {
   std::vector<SeenPicture> pictures;
   std::vector<LocatePlace> places;  // boxes and points; "None" is told by `categories`
   std::vector<CategoryAnswer> categories;
+  int malformed = 0;         // boxes of the answer that are left out
   std::string empty_reason;  // why `places` is empty, else empty
   std::string text;          // the answer with its tokens, "<ref>car</ref><box>..."
   Generation generation;

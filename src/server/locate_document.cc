@@ -178,6 +178,7 @@ std::string LocateDocument(const LocateAnswer& answer, const LocateEngineInfo& i
   document["finish_reason"] = FinishReasonOf(answer.generation);
   document["score_type"] = "token_prob";
   if (!answer.categories.empty()) document["categories"] = Categories(answer.categories);
+  document["malformed"] = answer.malformed;
   if (!answer.empty_reason.empty()) document["empty_reason"] = answer.empty_reason;
   document["token_ids"] = answer.generation.ids;
   document["forwards"] = answer.generation.forwards;

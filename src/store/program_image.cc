@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 constexpr char kProgramInside[] = "/opt/sightline/bin/sightline";
 constexpr char kLibrariesInside[] = "/opt/sightline/lib";
 
+constexpr char kUnknownId[] = "000000000000";
+
 // What a program needs to be started.
 struct Needs {
   fs::path interpreter;             // as the program names it
@@ -70,6 +72,23 @@ Status CopyLibraries(const Needs& needs, const fs::path& folder) {
     if (error) return tl::make_unexpected(ErrnoError("copy", library, error.value()));
   }
   return {};
+}
+
+// The name of an image holds its digest, which is known only when it is written. No digest covers the two files that
+// hold the name.
+Result<std::string> NameAfterDigest(const fs::path& layout, const std::string& name, const std::string& digest) {
+  const std::string reference = FinalTag(name, digest), id = reference.substr(reference.rfind(':') + 1);
+  for (const char* file : {"index.json", "manifest.json"}) {
+    SIGHTLINE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(layout / file));
+    for (const char* before : {":", "\""}) {
+      const std::string from = std::string(before) + kUnknownId + "\"", to = before + id + "\"";
+      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+        text.replace(at, from.size(), to);
+      }
+    }
+    SIGHTLINE_RETURN_IF_ERROR(WriteTextFile(layout / file, text));
+  }
+  return reference;
 }
 
 Value ServeWords(const NativePackage& native) {
@@ -186,10 +205,9 @@ StoreResult<BuildReport> BuildProgramPackage(const StoreSettings& /*settings*/, 
   recipe.runs = ConfigOf(wire, options);
   const fs::path result = scratch.path() / "result";
   const TransferOptions transfer = TransferFor(told, "build", std::move(stop));
-  // The name of an image holds its digest, which is known only when it is written.
-  SIGHTLINE_ASSIGN_OR_RETURN(const OciImage unnamed, WriteOciImage(recipe, scratch.path() / "unnamed", transfer));
-  recipe.reference = FinalTag(wire.name, unnamed.config.digest);
-  SIGHTLINE_ASSIGN_OR_RETURN(const OciImage image, WriteOciImage(recipe, result / "image", transfer));
+  recipe.reference = FinalTag(wire.name, kUnknownId);
+  SIGHTLINE_ASSIGN_OR_RETURN(OciImage image, WriteOciImage(recipe, result / "image", transfer));
+  SIGHTLINE_ASSIGN_OR_RETURN(image.reference, NameAfterDigest(result / "image", wire.name, image.config.digest));
   SIGHTLINE_RETURN_IF_ERROR(WriteResult(wire, *built_in, options, image, result));
   const fs::path target = options.out / wire.name;
   SIGHTLINE_RETURN_IF_ERROR(TakePlace(result, target));

@@ -5,6 +5,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import threading
 import time
 import zipfile
 
@@ -53,6 +54,14 @@ class Answers(ProgramTest):
         with open(SAMPLE, "rb") as picture:
             by_pipe = self.document_of("gaze", "-", *boxes_of(SAMPLE.name), *TOY_OPTIONS, stdin=picture)
         self.assertEqual(without_times(by_name), without_times(by_pipe))
+        # As a shell's <(command), which is a pipe under /dev/fd.
+        fifo = self.scratch / "fifo"
+        os.mkfifo(fifo)
+        writer = threading.Thread(target=lambda: fifo.write_bytes(SAMPLE.read_bytes()))
+        writer.start()
+        by_fifo = self.document_of("gaze", fifo, *boxes_of(SAMPLE.name), *TOY_OPTIONS)
+        writer.join()
+        self.assertEqual(without_times(by_name), without_times(by_fifo))
 
     def test_normalized_boxes_answer_as_pixels_do(self):
         width, height = png_size(SAMPLE.read_bytes())

@@ -62,6 +62,8 @@ class Tokenize(ProgramTest):
         for text in ('"quoted"', "[a,b]", "a\\nb", "%s", " ", "\u4e2d\U0001F600"):
             self.assertEqual(self.document_of("tokenize", text)["text"], text)
         self.assertEqual(self.document_of("tokenize", "-", input=b"--json")["text"], "--json")
+        self.assertEqual(self.output_of("tokenize", "--", "-foo"), "12 7975\n")
+        self.assertEqual(self.output_of("tokenize", "--", "--json"), "313 2236\n")
 
     def test_json_has_the_text_of_each_token(self):
         self.assertEqual(self.document_of("tokenize", "a<box>", "--added-tokens"),
@@ -74,6 +76,8 @@ class Tokenize(ProgramTest):
     def test_refusals(self):
         self.assert_fails(2, "TEXT is missing", "tokenize")
         self.assert_fails(3, "vocab.json", "tokenize", "a", "--weights", "no-such")
+        self.assert_fails(2, "'-foo' is not understood here; an argument that begins with - goes behind --", "tokenize",
+                          "-foo")
         self.assert_fails(2, "text is not UTF-8 at byte 1", "tokenize", "-", input=b"a\xff")
 
 

@@ -1,5 +1,5 @@
-// Answers of the official generate(), step by step (tests/data/locate/*_generate_*.json), and the check of a model's own
-// answer against one.
+// Answers of the official generate(), step by step (tests/data/locate/*_generate_*.json), and the check of a model's
+// own answer against one.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ struct GenerationGolden {
     std::string type, source;  // source: empty for single tokens
     int64_t position = 0;
     std::vector<TokenId> rows, appended;  // rows: of greedy goldens
-    nlohmann::json numbers;  // the step as it stands in the file
+    nlohmann::json numbers;               // the step as it stands in the file
   };
 
   std::string name, size;  // size of the synthetic model: "tiny", "puppet"

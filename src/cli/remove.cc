@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "cli/persona.h"
+#include "cli/store_verbs.h"
+#include "cli/terminal.h"
+
+namespace sightline {
+namespace {
+
+class RemoveVerb : public Verb {
+ public:
+  VerbText text() const override {
+    return {"rm", "Remove a package: its containers, image and files",
+            fmt::format("{} rm changh95/gaze-lle-p150", ProgramName()),
+            "Weights stay unless --include-weights is given, and what another package uses stays in any case."};
+  }
+  void Declare(OptionSet& options) override {
+    options.Argument("PACKAGE", id_, "PACKAGE", "ORG/NAME, as `list` shows it");
+    options.Flag("--all", all_, "every package");
+    options.Flag("-y,--yes", yes_, "do not ask");
+    options.Flag("-f,--force", yes_, "do not ask");
+    options.Flag("--keep-cache", options_.keep_cache, "leave what its containers compiled and converted");
+    options.Flag("--include-weights", options_.include_weights, "also its weights");
+  }
+  Status Check() override {
+    if (all_ && !id_.empty()) return Fail(Code::kUsage, "--all is given together with a package");
+    return all_ ? Status() : CheckGiven(id_, "a package, or --all");
+  }
+  Result<int> Run() override;
+
+ private:
+  bool Confirmed(size_t packages) const;
+  bool RemoveOne(Store& store, const std::string& id, Reporter& reporter, int& exit_code) const;
+
+  std::string id_;
+  RemoveOptions options_;
+  bool all_ = false, yes_ = false;
+};
+
+bool RemoveVerb::Confirmed(size_t packages) const {
+  if (yes_) return true;
+  if (::isatty(STDIN_FILENO) != 1) return false;
+  std::fputs(fmt::format("Remove {} package(s)? [y/N] ", packages).c_str(), stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+bool RemoveVerb::RemoveOne(Store& store, const std::string& id, Reporter& reporter, int& exit_code) const {
+  const StoreResult<RemoveReport> report = store.Remove(id, options_, &reporter);
+  if (!report) {
+    exit_code = ShowFailure(report.error(), reporter);
+    return false;
+  }
+  for (const std::string& line : report->kept) reporter.OnNote("kept " + line);
+  Print(fmt::format("removed {}\n", OneLine(id)));
+  return true;
+}
+
+Result<int> RemoveVerb::Run() {
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore());
+  const std::unique_ptr<ShownReporter> reporter = MakeReporter();
+  std::vector<std::string> ids{id_};
+  if (all_) {
+    ids.clear();
+    for (const IndexEntry& entry : store->index().Read()) ids.push_back(entry.id);
+    if (ids.empty()) Print("nothing to remove\n");
+    if (!ids.empty() && !Confirmed(ids.size())) {
+      return Fail(Code::kUsage, "nothing was removed: --yes confirms it where nobody can be asked");
+    }
+  }
+  int exit_code = 0, failed_with = 0;
+  for (const std::string& id : ids) {
+    if (!RemoveOne(*store, id, *reporter, exit_code)) failed_with = exit_code;
+  }
+  return failed_with;
+}
+
+}  // namespace
+
+std::unique_ptr<Verb> MakeRemoveVerb() { return std::make_unique<RemoveVerb>(); }
+
+}  // namespace sightline
