@@ -87,7 +87,8 @@ class PullTest(StoreTest):
         self.hub.put("org/gated", {"a": b"x"}, gated="manual")
         files = package_files("gated", {"repo_id": "org/gated"})
         self.hub.put("org/gated-dit", files)
-        self.assert_fails(1, "you do not have access", "pull", "org/gated-dit", "--with-weights", program=TT_MODEL)
+        self.assert_fails(1, "you do not have access", "pull", "org/gated-dit", "--with-weights",
+                          program=TT_MODEL, environment={"HF_TOKEN": "hf_read"})
 
     def test_progress_events_for_programs(self):
         lines = self.output_of("pull", "org/my-dit", "--with-weights", program=TT_MODEL,
