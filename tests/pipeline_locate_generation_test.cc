@@ -45,7 +45,7 @@ TEST(LocateGeneration, Long_OfTheTinyModelIsTheOfficialOne) { ExpectFirst(36, "t
 
 TEST(LocateGeneration, XX) {
   for (const GenerationGolden& golden : LocateGoldens("tiny_generate_greedy.json")) {
-    for (const Precision language : {Precision::kBF16, Precision::kInt8, Precision::kInt4}) {
+    for (const Precision language : {Precision::kBF16, Precision::kInt8, Precision::kInt8Weights, Precision::kInt4}) {
       LocateAnything& network = Network(golden, {Precision::kBF16, language});
       const Asked asked = Ask(golden, network);
       const Generation g = AnswerOf(asked, network, golden.options);

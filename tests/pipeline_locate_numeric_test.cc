@@ -56,6 +56,7 @@ class DamagedFolder {
     for (const auto& entry : fs::directory_iterator(SyntheticFolder("tiny", 1))) {
       fs::copy(entry.path(), folder_.path() / entry.path().filename());
     }
+    for (const auto& [name, contents] : ShippedTokenizer()) std::ofstream(folder_.path() / name) << contents;
     std::fstream file(folder_.path() / "model-00001-of-00001.safetensors",
                       std::ios::in | std::ios::out | std::ios::binary);
     uint64_t header_bytes = 0;

@@ -34,6 +34,10 @@ class ExampleFirst : public CLI::Formatter {
     for (size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
     return text;
   }
+  // A list of all verbs would be no line of a help text.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_name().size() > 60 ? "" : CLI::Formatter::make_option_opts(option);
+  }
   std::string make_description(const CLI::App* app) const override { return app->get_description() + ".\n\n"; }
 
  private:
