@@ -81,6 +81,7 @@ class CardWriter {
 };
 
 std::string CardWriter::HardwareSentence() const {
+  if (manifest_.device_count == 0) return fmt::format("Runs on the processor, {}, without any device.", manifest_.arch);
   if (profiles_.size() != 1) {
     std::vector<std::string> boards;
     for (const ServeProfile& profile : profiles_)

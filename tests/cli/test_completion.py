@@ -28,7 +28,7 @@ class Bash(ProgramTest):
     def test_verbs(self):
         self.assertEqual(self.complete("ga"), ["gaze"])
         self.assertIn("serve", self.complete(""))
-        self.assertEqual(self.complete("--ver"), ["--version"])
+        self.assertEqual(self.complete("--vers"), ["--version"])
 
     def test_options(self):
         self.assertEqual(self.complete("gaze", "a.jpg", "--detect"), ["--detect-heads"])
