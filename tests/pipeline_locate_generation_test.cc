@@ -1,5 +1,5 @@
-// Whole answers of the synthetic networks against the official generate(): ids, passes and the rule of each step; drafts
-// against plain decoding on the same networks; answers in the smaller number formats.
+// Whole answers of the synthetic networks against the official generate(): ids, passes and the rule of each step;
+// drafts against plain decoding on the same networks; answers in the smaller number formats.
 #include <gtest/gtest.h>
 
 #include "tests/support/locate_questions.h"
@@ -50,7 +50,8 @@ TEST(LocateGeneration, XX) {
       const Asked asked = Ask(golden, network);
       const Generation g = AnswerOf(asked, network, golden.options);
       const auto same = std::ranges::mismatch(g.ids, golden.ids).in1 - g.ids.begin();
-      printf("%s %s robust %.3f official bf16 %d ours %ld of %zu\n", golden.name.c_str(), NameOf(language).data(), golden.robust, (int)golden.bf16_same, same, golden.ids.size());
+      printf("%s %s robust %.3f official bf16 %d ours %ld of %zu\n", golden.name.c_str(), NameOf(language).data(),
+             golden.robust, (int)golden.bf16_same, same, golden.ids.size());
     }
   }
 }

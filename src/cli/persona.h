@@ -1,5 +1,5 @@
-// Which program the user called: `sightline`, or `tt-model` (a link to the same file), which has tt-model's verbs, flags,
-// output and exit codes.
+// Which program the user called: `sightline`, or `tt-model` (a link to the same file), which has tt-model's verbs,
+// flags, output and exit codes.
 #pragma once
 
 #include <string_view>
