@@ -1,5 +1,5 @@
 // Whole answers of the synthetic networks against the official generate(): ids, passes and the rule of each step;
-// drafts against plain decoding on the same networks; answers in the smaller number formats.
+// drafts against plain decoding on the same networks.
 #include <gtest/gtest.h>
 
 #include "tests/support/locate_questions.h"
@@ -42,19 +42,6 @@ void ExpectFirst(size_t count, const std::string& file) {
 TEST(LocateGeneration, OfThePuppetIsTheOfficialOne) { ExpectFirst(6, "puppet_generate_greedy.json"); }
 TEST(LocateGeneration, Long_OfThePuppetIsTheOfficialOne) { ExpectFirst(33, "puppet_generate_greedy.json"); }
 TEST(LocateGeneration, Long_OfTheTinyModelIsTheOfficialOne) { ExpectFirst(36, "tiny_generate_greedy.json"); }
-
-TEST(LocateGeneration, XX) {
-  for (const GenerationGolden& golden : LocateGoldens("tiny_generate_greedy.json")) {
-    for (const Precision language : {Precision::kBF16, Precision::kInt8, Precision::kInt8Weights, Precision::kInt4}) {
-      LocateAnything& network = Network(golden, {Precision::kBF16, language});
-      const Asked asked = Ask(golden, network);
-      const Generation g = AnswerOf(asked, network, golden.options);
-      const auto same = std::ranges::mismatch(g.ids, golden.ids).in1 - g.ids.begin();
-      printf("%s %s robust %.3f official bf16 %d ours %ld of %zu\n", golden.name.c_str(), NameOf(language).data(),
-             golden.robust, (int)golden.bf16_same, same, golden.ids.size());
-    }
-  }
-}
 
 }  // namespace
 }  // namespace sightline
