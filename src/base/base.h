@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,6 +113,9 @@ Error ErrnoError(std::string_view action, const std::filesystem::path& path, int
 // Number of a token in a model's vocabulary.
 using TokenId = int32_t;
 
+// The value of an environment variable; empty where it is unset.
+std::string EnvironmentVariable(const char* name);
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Logging goes to standard error through spdlog; standard output belongs to results.
 
@@ -186,6 +190,26 @@ class AtomicFile {
 
 Status WriteFileAtomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
+// A lock between processes, and between threads of one (flock): the kernel gives it back when its holder ends, however
+// it ends. Held while the object lives. Not thread-safe.
+class FileLock {
+ public:
+  enum class Kind { kShared, kExclusive };
+  // Waits. The file and its folder are made where they are missing; the file stays afterwards.
+  static Result<FileLock> Take(const std::filesystem::path& path, Kind kind);
+  // Nothing when another holds it.
+  static Result<std::optional<FileLock>> TryTake(const std::filesystem::path& path, Kind kind);
+
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&& other) noexcept;
+  ~FileLock();
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+  static Result<FileLock> Open(const std::filesystem::path& path);
+  int descriptor_ = -1;
+};
+
 // SIGHTLINE_CACHE, else $XDG_CACHE_HOME/sightline, else ~/.cache/sightline; not created. Fails where no home is known.
 Result<std::filesystem::path> CacheFolder();
 
@@ -224,6 +248,9 @@ class Sha1 {
 // FNV-1a, 64 bit: http://www.isthe.com/chongo/tech/comp/fnv/
 uint64_t Fnv1a64(std::span<const std::byte> bytes);
 
+// Standard alphabet, padded: RFC 4648, section 4.
+std::string EncodeBase64(std::span<const std::byte> bytes);
+
 inline std::span<const std::byte> AsBytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
@@ -231,6 +258,27 @@ template <typename T>
 std::span<const std::byte> AsBytes(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Text. UTF-8 as The Unicode Standard 15, 3.9, table 3-7 has it.
+
+// What stands at the front of some bytes: a well-formed character, or the longest part of one that could still become
+// one ("maximal subpart"; one byte where not even that).
+struct Utf8Part {
+  size_t length = 0;
+  bool well_formed = false;
+  bool cut_off = false;  // the bytes end inside what may be a character
+};
+Utf8Part NextUtf8(std::string_view bytes);
+// Offset of the first byte that belongs to no well-formed character, or npos.
+size_t FindInvalidUtf8(std::string_view bytes);
+// Every maximal invalid part becomes one U+FFFD.
+std::string ReplaceInvalidUtf8(std::string_view bytes);
+// The longest prefix of `bytes` that does not end inside a character: what a stream may show before the rest has come.
+size_t CompleteUtf8Prefix(std::string_view bytes);
+
+// "1.2 GB", "3.4 MB", "5.6 kB", "12 B".
+std::string DecimalBytes(uint64_t bytes);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Threads
@@ -258,6 +306,11 @@ class FunctionRef<R(Args...)> {
   void* object_;
   R (*call_)(void*, Args...);
 };
+
+// Takes bytes in order; an error ends the stream.
+using ByteSink = FunctionRef<Status(std::span<const std::byte> bytes)>;
+// Fills the beginning of `bytes` and says how much of it; 0 is the end.
+using ByteSource = FunctionRef<Result<size_t>(std::span<std::byte> bytes)>;
 
 // A persistent team that runs numbered tasks. Idle members spin for some tens of microseconds, then sleep, so that a
 // busy neighbour costs a fair share and no more. Every member sets flush-to-zero.

@@ -1,5 +1,6 @@
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/base.h"
@@ -48,6 +49,20 @@ std::string Sha256Hex(std::span<const std::byte> bytes) {
   Sha256 digest;
   digest.Update(bytes);
   return digest.HexDigest();
+}
+
+std::string EncodeBase64(std::span<const std::byte> bytes) {
+  constexpr size_t kPiece = 3u << 20;                      // OpenSSL counts in int
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and writes a NUL behind each piece
+  size_t used = 0;
+  for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+    used += static_cast<size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data() + used),
+                                                reinterpret_cast<const unsigned char*>(piece.data()),
+                                                static_cast<int>(piece.size())));
+  }
+  text.resize(used);
+  return text;
 }
 
 uint64_t Fnv1a64(std::span<const std::byte> bytes) {

@@ -51,13 +51,12 @@ Result<std::vector<std::byte>> ReadWhole(const std::filesystem::path& path, size
   return ReadDescriptor(file.descriptor.value(), path, limit);
 }
 
-// The value of an environment variable; empty where it is unset.
-std::string Environment(const char* name) {
+}  // namespace
+
+std::string EnvironmentVariable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
-
-}  // namespace
 
 Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_t limit, Pipes pipes) {
   try {
@@ -68,11 +67,11 @@ Result<std::vector<std::byte>> ReadFile(const std::filesystem::path& path, size_
 }
 
 Result<std::filesystem::path> CacheFolder() {
-  if (const std::string own = Environment("SIGHTLINE_CACHE"); !own.empty()) return std::filesystem::path(own);
+  if (const std::string own = EnvironmentVariable("SIGHTLINE_CACHE"); !own.empty()) return std::filesystem::path(own);
   // The XDG specification has relative values ignored.
-  const std::filesystem::path xdg = Environment("XDG_CACHE_HOME");
+  const std::filesystem::path xdg = EnvironmentVariable("XDG_CACHE_HOME");
   if (xdg.is_absolute()) return xdg / "sightline";
-  if (const std::string home = Environment("HOME"); !home.empty()) {
+  if (const std::string home = EnvironmentVariable("HOME"); !home.empty()) {
     return std::filesystem::path(home) / ".cache" / "sightline";
   }
   return Fail(Code::kUsage, "cache folder: none is known, expected SIGHTLINE_CACHE, XDG_CACHE_HOME or HOME to be set");

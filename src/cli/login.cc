@@ -33,24 +33,6 @@ class LoginVerb : public Verb {
   std::string token_;
 };
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// Where huggingface_hub keeps it.
-Result<fs::path> TokenFile() {
-  if (const std::string file = Environment("HF_TOKEN_PATH"); !file.empty()) return ExpandHome(file);
-  if (const std::string home = Environment("HF_HOME"); !home.empty()) return ExpandHome(home) / "token";
-  if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty()) {
-    return fs::path(cache) / "huggingface" / "token";
-  }
-  if (const std::string home = Environment("HOME"); !home.empty()) {
-    return fs::path(home) / ".cache" / "huggingface" / "token";
-  }
-  return Fail(Code::kUsage, "no folder for the token is known, expected HF_HOME or HOME to be set");
-}
-
 Status Keep(const fs::path& file, const std::string& token) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
@@ -98,10 +80,7 @@ Result<int> LoginVerb::Run() {
   Hub hub(settings.hub);
   const HubResult<HubUser> user = hub.WhoAmI();
   if (!user) return ShowFailure(StoreError(user.error()), *reporter);
-  if (!kept) {
-    SIGHTLINE_ASSIGN_OR_RETURN(const fs::path file, TokenFile());
-    SIGHTLINE_RETURN_IF_ERROR(Keep(file, settings.hub.token));
-  }
+  if (!kept) SIGHTLINE_RETURN_IF_ERROR(Keep(settings.hub.token_file, settings.hub.token));
   Print(fmt::format("Logged in as {}\n", OneLine(user->name)));
   return 0;
 }

@@ -20,18 +20,6 @@ std::string ClockText(std::chrono::seconds duration) {
   return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds % 3600 / 60, seconds % 60);
 }
 
-std::string DecimalBytes(uint64_t bytes) {
-  constexpr double kStep = 1000;
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes);
-  for (const std::string_view unit : {"kB", "MB", "GB"}) {
-    value /= kStep;
-    constexpr double kRoundsUp = 999.95;  // would be written as 1000.0
-    if (value < kRoundsUp || unit == "GB") return fmt::format("{:.1f} {}", value, unit);
-  }
-  return {};
-}
-
 std::string BarText(uint64_t done, uint64_t total) {
   constexpr uint64_t kWidth = 14;
   if (total == 0) return {};

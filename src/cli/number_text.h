@@ -12,8 +12,6 @@ namespace sightline {
 std::string DurationText(std::chrono::milliseconds duration);
 // "0:42", "1:02:05"
 std::string ClockText(std::chrono::seconds duration);
-// "1.2 GB", "3.4 MB", "5.6 kB", "12 B": decimal
-std::string DecimalBytes(uint64_t bytes);
 // "▕███████░░░░░░░▏", 14 wide; empty when `total` is 0, which means unknown.
 std::string BarText(uint64_t done, uint64_t total);
 // How many columns a terminal needs for it: one a character.

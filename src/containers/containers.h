@@ -22,11 +22,6 @@
 
 namespace sightline {
 
-// Takes bytes in order; an error ends the stream.
-using ByteSink = FunctionRef<Status(std::span<const std::byte> bytes)>;
-// Fills the beginning of `bytes` and says how much of it; 0 is the end.
-using ByteSource = FunctionRef<Result<size_t>(std::span<std::byte> bytes)>;
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Child processes. Each runs in a process group of its own, so that Ctrl-C on the terminal reaches us alone and an end
 // reaches everything it started. No shell is involved anywhere.

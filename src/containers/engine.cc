@@ -11,15 +11,10 @@
 namespace sightline {
 namespace {
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // As execvp looks a program up.
 bool IsOnPath(const std::string& program) {
   if (program.find('/') != std::string::npos) return ::access(program.c_str(), X_OK) == 0;
-  const std::string path = Environment("PATH");
+  const std::string path = EnvironmentVariable("PATH");
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find(':', begin), path.size());
     const std::filesystem::path folder = path.substr(begin, end - begin);
@@ -48,7 +43,7 @@ ProcessLimits QuickLimits() {
 
 Result<EngineOptions> EngineOptionsFromEnvironment() {
   EngineOptions options;
-  const auto words = [](const char* name) { return SplitShellWords(Environment(name), name); };
+  const auto words = [](const char* name) { return SplitShellWords(EnvironmentVariable(name), name); };
   SIGHTLINE_ASSIGN_OR_RETURN(const auto engine, words("SIGHTLINE_CONTAINER_ENGINE"));
   if (!engine.empty()) {
     options.program = engine.front();

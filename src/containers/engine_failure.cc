@@ -120,7 +120,7 @@ std::string LastLine(std::string_view text) {
     text = begin == std::string_view::npos ? std::string_view() : text.substr(0, begin);
     const size_t first = line.find_first_not_of(" \t");
     if (first == std::string_view::npos) continue;
-    std::string shown = RepairUtf8(line.substr(first, kMaxShown));
+    std::string shown = ReplaceInvalidUtf8(line.substr(first, kMaxShown));
     std::replace_if(
         shown.begin(), shown.end(), [](unsigned char c) { return c < ' '; }, ' ');
     return shown;

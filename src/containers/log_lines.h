@@ -8,9 +8,6 @@
 
 namespace sightline {
 
-// Replaces what is not UTF-8 by U+FFFD, one for each maximal part of a broken sequence.
-std::string RepairUtf8(std::string_view text);
-
 // \n, \r\n and \r end a line; a line over 64 KiB is handed over in pieces. One thread.
 class LineSplitter {
  public:

@@ -19,29 +19,6 @@ bool IsRepoPart(std::string_view part) {
          std::all_of(part.begin(), part.end(), [](char c) { return IsWord(c) || c == '-' || c == '.'; });
 }
 
-// RFC 3629.
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const size_t length = first < 0x80                    ? 1
-                          : first >= 0xc2 && first < 0xe0 ? 2
-                          : first >= 0xe0 && first < 0xf0 ? 3
-                          : first >= 0xf0 && first < 0xf5 ? 4
-                                                          : 0;
-    if (length == 0 || length > text.size() - i) return false;
-    for (size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    const auto second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0x80;
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
-        (first == 0xf4 && second > 0x8f)) {
-      return false;
-    }
-    i += length;
-  }
-  return true;
-}
-
 // What is wrong with one part of a path; empty for nothing.
 std::string_view FaultOfPart(std::string_view part) {
   if (part.empty()) return "it has an empty part";
@@ -58,7 +35,7 @@ std::string_view FaultOfPath(std::string_view path) {
   if (std::any_of(path.begin(), path.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; })) {
     return "it has control bytes";
   }
-  if (!IsUtf8(path)) return "it is not UTF-8";
+  if (FindInvalidUtf8(path) != path.npos) return "it is not UTF-8";
   for (size_t start = 0; start <= path.size();) {
     const size_t end = std::min(path.find('/', start), path.size());
     if (const std::string_view fault = FaultOfPart(path.substr(start, end - start)); !fault.empty()) return fault;

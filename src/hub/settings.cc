@@ -12,11 +12,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostTokenBytes = 64u << 10;
 
-std::string Variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::string() : value;
-}
-
 bool IsTrue(std::string value) {
   for (char& c : value) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c;
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
@@ -46,14 +41,15 @@ std::string ExpandVariables(const std::string& text) {
 }
 
 fs::path Folder(std::string text) {
-  if (text == "~" || text.starts_with("~/")) text = Variable("HOME") + text.substr(1);
+  if (text == "~" || text.starts_with("~/")) text = EnvironmentVariable("HOME") + text.substr(1);
   return ExpandVariables(text);
 }
 
 Result<fs::path> HubHome() {
-  if (const std::string home = Variable("HF_HOME"); !home.empty()) return Folder(home);
-  if (const std::string cache = Variable("XDG_CACHE_HOME"); !cache.empty()) return Folder(cache) / "huggingface";
-  const std::string home = Variable("HOME");
+  if (const std::string home = EnvironmentVariable("HF_HOME"); !home.empty()) return Folder(home);
+  if (const std::string cache = EnvironmentVariable("XDG_CACHE_HOME"); !cache.empty())
+    return Folder(cache) / "huggingface";
+  const std::string home = EnvironmentVariable("HOME");
   if (home.empty()) return Fail(Code::kUsage, "no folder for the cache of the hub is known: set HF_HOME or HOME");
   return fs::path(home) / ".cache" / "huggingface";
 }
@@ -73,16 +69,14 @@ Result<std::string> TokenOfFile(const fs::path& path) {
   return Trimmed(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-Status FindToken(const fs::path& home, HubSettings& settings) {
+Status FindToken(HubSettings& settings) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    settings.token = Trimmed(Variable(name));
+    settings.token = Trimmed(EnvironmentVariable(name));
     settings.token_source = name;
     if (!settings.token.empty()) return {};
   }
-  const std::string named = Variable("HF_TOKEN_PATH");
-  const fs::path file = named.empty() ? home / "token" : Folder(named);
-  SIGHTLINE_ASSIGN_OR_RETURN(settings.token, TokenOfFile(file));
-  settings.token_source = settings.token.empty() ? "" : "the file " + file.string();
+  SIGHTLINE_ASSIGN_OR_RETURN(settings.token, TokenOfFile(settings.token_file));
+  settings.token_source = settings.token.empty() ? "" : "the file " + settings.token_file.string();
   return {};
 }
 
@@ -97,24 +91,29 @@ Status CheckToken(const HubSettings& settings) {
 
 }  // namespace
 
+Result<fs::path> HubCacheFromEnvironment() {
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const std::string cache = EnvironmentVariable(name); !cache.empty()) return Folder(cache);
+  }
+  SIGHTLINE_ASSIGN_OR_RETURN(const fs::path home, HubHome());
+  return home / "hub";
+}
+
 Result<HubSettings> HubSettingsFromEnvironment() {
   HubSettings settings;
   SIGHTLINE_ASSIGN_OR_RETURN(const fs::path home, HubHome());
-  settings.cache = home / "hub";
-  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
-    if (const std::string cache = Variable(name); !cache.empty()) {
-      settings.cache = Folder(cache);
-      break;
-    }
-  }
-  if (const std::string endpoint = Variable("HF_ENDPOINT"); !endpoint.empty()) settings.endpoint = endpoint;
+  SIGHTLINE_ASSIGN_OR_RETURN(settings.cache, HubCacheFromEnvironment());
+  if (const std::string endpoint = EnvironmentVariable("HF_ENDPOINT"); !endpoint.empty()) settings.endpoint = endpoint;
   while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
   if (UrlOrigin(settings.endpoint).empty()) {
     return Fail(Code::kUsage,
                 fmt::format("HF_ENDPOINT is '{}', expected an http or https URL", PrintableUrl(settings.endpoint)));
   }
-  settings.offline = IsTrue(Variable("HF_HUB_OFFLINE")) || IsTrue(Variable("TRANSFORMERS_OFFLINE"));
-  SIGHTLINE_RETURN_IF_ERROR(FindToken(home, settings));
+  settings.offline =
+      IsTrue(EnvironmentVariable("HF_HUB_OFFLINE")) || IsTrue(EnvironmentVariable("TRANSFORMERS_OFFLINE"));
+  const std::string token_file = EnvironmentVariable("HF_TOKEN_PATH");
+  settings.token_file = token_file.empty() ? home / "token" : Folder(token_file);
+  SIGHTLINE_RETURN_IF_ERROR(FindToken(settings));
   SIGHTLINE_RETURN_IF_ERROR(CheckToken(settings));
   return settings;
 }

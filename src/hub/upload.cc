@@ -119,7 +119,7 @@ class Uploader {
       const size_t end = std::min(start + kFilesPerPreupload, round.files.size());
       for (size_t i = start; i < end; ++i) {
         const LocalFile& file = *round.files[i];
-        files.push_back({{"path", file.path}, {"sample", Base64(file.sample)}, {"size", file.size}});
+        files.push_back({{"path", file.path}, {"sample", EncodeBase64(AsBytes(file.sample))}, {"size", file.size}});
       }
       const std::string url =
           session_.Url(fmt::format("/api/models/{}/preupload/{}", upload_.repo, PercentEncoded(upload_.revision)));
@@ -187,7 +187,7 @@ class Uploader {
     }
     report_.bytes_sent += file.size;
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return Line("file", {{"path", file.path}, {"content", Base64(text)}, {"encoding", "base64"}});
+    return Line("file", {{"path", file.path}, {"content", EncodeBase64(AsBytes(text))}, {"encoding", "base64"}});
   }
 
   // Not repeated when the connection breaks: the commit may have been made.

@@ -22,7 +22,4 @@ Result<LocalFile> ReadLocalFile(const HubUploadFile& file, ProgressMeter& meter,
 // `size` bytes from `offset` on, for a request. Bytes that are gone since are an error.
 Result<HttpBodyReader> ReaderOf(const LocalFile& file, uint64_t offset, uint64_t size);
 
-// RFC 4648.
-std::string Base64(std::string_view bytes);
-
 }  // namespace sightline

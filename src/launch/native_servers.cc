@@ -26,28 +26,10 @@ constexpr int kLogsKept = 5;
 constexpr size_t kLargestRecord = 64u << 10;
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
-// Held while a server of one name is started or stopped: by one process at a time, and by none that was killed.
-class NameLock {
- public:
-  static Result<NameLock> Take(const std::filesystem::path& path) {
-    NameLock lock;
-    lock.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock.descriptor_ < 0) return tl::make_unexpected(ErrnoError("write", path, errno));
-    while (::flock(lock.descriptor_, LOCK_EX) != 0) {
-      if (errno != EINTR) return tl::make_unexpected(ErrnoError("lock", path, errno));
-    }
-    return lock;
-  }
-  NameLock(NameLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  NameLock& operator=(NameLock&&) = delete;
-  ~NameLock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-
- private:
-  NameLock() = default;
-  int descriptor_ = -1;
-};
+// Held while a server of one name is started or stopped.
+Result<FileLock> TakeLock(const std::filesystem::path& folder, const std::string& name) {
+  return FileLock::Take(folder / (name + ".lock"), FileLock::Kind::kExclusive);
+}
 
 std::optional<NativeServer> ReadRecord(const std::filesystem::path& path) {
   const auto bytes = ReadFile(path, kLargestRecord);
@@ -117,7 +99,7 @@ Result<NativeServer> NativeServers::Start(NativeServer server, const std::vector
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) return tl::make_unexpected(ErrnoError("create", folder_, error.value()));
-  SIGHTLINE_ASSIGN_OR_RETURN(const NameLock lock, NameLock::Take(folder_ / (server.name + ".lock")));
+  SIGHTLINE_ASSIGN_OR_RETURN(const FileLock lock, TakeLock(folder_, server.name));
   if (const auto running = Find(server.name)) {
     return Fail(Code::kBusy, fmt::format("{} is already running, as process {} on port {}", running->target,
                                          running->process.pid, running->port));
@@ -165,7 +147,7 @@ NativeEnd NativeServers::WaitUntilReady(const NativeServer& server, std::chrono:
 }
 
 Result<StopReport> NativeServers::Stop(const NativeServer& server, std::chrono::seconds grace) const {
-  SIGHTLINE_ASSIGN_OR_RETURN(const NameLock lock, NameLock::Take(folder_ / (server.name + ".lock")));
+  SIGHTLINE_ASSIGN_OR_RETURN(const FileLock lock, TakeLock(folder_, server.name));
   StopReport report;
   report.was_running = !HasEnded(server);
   SIGHTLINE_RETURN_IF_ERROR(Signal(server, SIGTERM));

@@ -10,11 +10,6 @@
 namespace sightline {
 namespace {
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // The link, not what it names, where the file was replaced since: it still opens this very program.
 std::filesystem::path ThisProgram() {
   const std::filesystem::path link = "/proc/self/exe";
@@ -24,7 +19,7 @@ std::filesystem::path ThisProgram() {
 }
 
 Result<std::filesystem::path> HuggingFaceHome() {
-  const std::string own = Environment("HF_HOME"), home = Environment("HOME");
+  const std::string own = EnvironmentVariable("HF_HOME"), home = EnvironmentVariable("HOME");
   if (!own.empty()) {
     std::error_code error;
     const std::filesystem::path absolute = std::filesystem::absolute(own, error);
@@ -43,7 +38,7 @@ Result<LaunchSettings> LaunchSettingsFromEnvironment() {
   SIGHTLINE_ASSIGN_OR_RETURN(settings.hf_home, HuggingFaceHome());
   settings.servers = cache / "servers";
   settings.program = ThisProgram();
-  settings.token_is_set = !Environment("HF_TOKEN").empty();
+  settings.token_is_set = !EnvironmentVariable("HF_TOKEN").empty();
   settings.user = ::getuid();
   settings.group = ::getgid();
   return settings;
@@ -51,8 +46,8 @@ Result<LaunchSettings> LaunchSettingsFromEnvironment() {
 
 Result<std::chrono::seconds> ReadyTimeoutFromEnvironment() {
   constexpr std::chrono::hours kDefault{4};
-  std::string name = "TT_MODEL_READY_TIMEOUT", text = Environment(name.c_str());
-  if (text.empty()) text = Environment((name = "TT_KERNEL_READY_TIMEOUT").c_str());
+  std::string name = "TT_MODEL_READY_TIMEOUT", text = EnvironmentVariable(name.c_str());
+  if (text.empty()) text = EnvironmentVariable((name = "TT_KERNEL_READY_TIMEOUT").c_str());
   if (text.empty()) return kDefault;
   int64_t seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);

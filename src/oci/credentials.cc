@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 
-#include "oci/base64.h"
 #include "oci/oci.h"
 
 namespace sightline {
@@ -15,22 +14,37 @@ namespace dom = simdjson::dom;
 constexpr size_t kMaxFileBytes = 1u << 20;
 constexpr int kMaxJsonDepth = 32;
 
-std::filesystem::path Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
+// RFC 4648, section 4; padding may be missing. Nothing when it is none.
+std::optional<std::string> DecodeBase64(std::string_view text) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const size_t value = kAlphabet.find(c);
+    if (value == std::string_view::npos) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xFF);
+  }
+  return bytes;
 }
 
 // Where they may be, best first.
 std::vector<std::filesystem::path> Files() {
-  if (const auto own = Environment("REGISTRY_AUTH_FILE"); !own.empty()) return {own};
+  if (const std::filesystem::path own = EnvironmentVariable("REGISTRY_AUTH_FILE"); !own.empty()) return {own};
   std::vector<std::filesystem::path> files;
-  const auto home = Environment("HOME"), runtime = Environment("XDG_RUNTIME_DIR"),
-             config = Environment("XDG_CONFIG_HOME");
+  const std::filesystem::path home = EnvironmentVariable("HOME"), runtime = EnvironmentVariable("XDG_RUNTIME_DIR"),
+                              config = EnvironmentVariable("XDG_CONFIG_HOME");
   if (!runtime.empty()) files.push_back(runtime / "containers/auth.json");
   if (!config.empty() || !home.empty()) {
     files.push_back((config.empty() ? home / ".config" : config) / "containers/auth.json");
   }
-  if (const auto docker = Environment("DOCKER_CONFIG"); !docker.empty()) {
+  if (const std::filesystem::path docker = EnvironmentVariable("DOCKER_CONFIG"); !docker.empty()) {
     files.push_back(docker / "config.json");
   } else if (!home.empty()) {
     files.push_back(home / ".docker/config.json");

@@ -25,11 +25,6 @@
 
 namespace sightline {
 
-// Takes bytes in order; an error ends the stream.
-using ByteSink = FunctionRef<Status(std::span<const std::byte> bytes)>;
-// Fills the beginning of `bytes` and says how much of it; 0 is the end.
-using ByteSource = FunctionRef<Result<size_t>(std::span<std::byte> bytes)>;
-
 // Bytes so far, and in all (0: unknown).
 using ByteProgress = std::function<void(uint64_t done, uint64_t total)>;
 

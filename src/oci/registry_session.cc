@@ -7,8 +7,6 @@
 #include <charconv>
 #include <thread>
 
-#include "oci/base64.h"
-
 namespace sightline {
 namespace {
 
@@ -18,6 +16,10 @@ constexpr milliseconds kFirstWait{250};
 constexpr milliseconds kMaxWait{60'000};
 constexpr size_t kMaxTokenBytes = 1u << 20;
 constexpr int kRedirects = 5;
+
+std::string BasicAuthorization(const RegistryCredentials& credentials) {
+  return "Basic " + EncodeBase64(AsBytes(credentials.user + ":" + credentials.password));
+}
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
@@ -164,7 +166,7 @@ Status RegistrySession::Authorize(const HttpAnswer& answer) {
   const AuthChallenge challenge = ParseChallenge(offered);
   if (challenge.scheme == "bearer") return FetchToken(challenge);
   if (challenge.scheme == "basic" && options_.credentials) {
-    authorization_ = "Basic " + EncodeBase64(options_.credentials->user + ":" + options_.credentials->password);
+    authorization_ = BasicAuthorization(*options_.credentials);
     return {};
   }
   const std::string_view what = challenge.scheme == "basic" ? "asks for a password and none is known"
@@ -196,8 +198,7 @@ Status RegistrySession::FetchToken(const AuthChallenge& challenge) {
   add("service", parameter("service"));
   add("scope", parameter("scope"));
   if (options_.credentials) {
-    call.headers.emplace_back(
-        "Authorization", "Basic " + EncodeBase64(options_.credentials->user + ":" + options_.credentials->password));
+    call.headers.emplace_back("Authorization", BasicAuthorization(*options_.credentials));
   }
   call.max_body_bytes = kMaxTokenBytes;
   SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, client_->Send(call, options_.transfer.stop));

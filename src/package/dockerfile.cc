@@ -112,14 +112,14 @@ RUN /opt/tt-model/entrypoint.sh bash /opt/tt-model/verify.sh
 constexpr char kEntrypoint[] = R"bash(#!/bin/bash
 # Prepares what any user id needs and becomes the command, so that signals reach it.
 set -euo pipefail
+cd "$HOME/work"
 export TT_METAL_CACHE="${TT_METAL_CACHE:-/cache}"
-export TT_METAL_LOGS_PATH="${TT_METAL_LOGS_PATH:-$HOME/work/logs}"
+export TT_METAL_LOGS_PATH="${TT_METAL_LOGS_PATH:-$PWD/logs}"
 mkdir -p "$TT_METAL_CACHE" "$TT_METAL_LOGS_PATH"
 unset VLLM_PLUGINS
 if [ -z "${TT_VLLM_BUILTIN_MODELS:-}" ]; then
   unset TT_VLLM_BUILTIN_MODELS
 fi
-cd "$HOME/work"
 exec "$@"
 )bash";
 

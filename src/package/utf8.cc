@@ -2,32 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "base/base.h"
+
 namespace sightline {
 namespace {
 
 constexpr uint32_t kReplacement = 0xFFFD;
 
-// Length by the first byte; 0: no first byte.
-size_t LengthOf(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first < 0xE0) return 2;
-  if (first >= 0xE0 && first < 0xF0) return 3;
-  if (first >= 0xF0 && first < 0xF5) return 4;
-  return 0;
-}
-
-std::optional<uint32_t> Decode(std::string_view text, size_t at, size_t length) {
-  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[at + i])); };
-  if (length == 0 || at + length > text.size()) return std::nullopt;
-  if (length == 1) return byte(0);
-  uint32_t code = byte(0) & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return std::nullopt;
-    code = (code << 6) | (byte(i) & 0x3F);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  if (code < kLeast[length] || code > 0x10FFFF || surrogate) return std::nullopt;
+// Of a well-formed character.
+uint32_t CodePointOf(std::string_view character) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(character[i])); };
+  if (character.size() == 1) return byte(0);
+  uint32_t code = byte(0) & (0x7Fu >> character.size());
+  for (size_t i = 1; i < character.size(); ++i) code = (code << 6) | (byte(i) & 0x3F);
   return code;
 }
 
@@ -40,10 +27,10 @@ bool IsPrintable(uint32_t code) {
 }  // namespace
 
 uint32_t NextCodePoint(std::string_view text, size_t& at) {
-  const size_t length = LengthOf(static_cast<unsigned char>(text[at]));
-  const auto code = Decode(text, at, length);
-  at += code ? length : 1;
-  return code.value_or(kReplacement);
+  const std::string_view rest = text.substr(at);
+  const Utf8Part part = NextUtf8(rest);
+  at += part.well_formed ? part.length : 1;
+  return part.well_formed ? CodePointOf(rest.substr(0, part.length)) : kReplacement;
 }
 
 void AppendUtf8(uint32_t code, std::string& out) {
@@ -75,11 +62,10 @@ void AppendJsonEscape(uint32_t code, std::string& out) {
 
 std::optional<size_t> FindUnprintable(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const size_t start = at;
-    const size_t length = LengthOf(static_cast<unsigned char>(text[at]));
-    const auto code = Decode(text, at, length);
-    if (!code || !IsPrintable(*code)) return start;
-    at += length;
+    const std::string_view rest = text.substr(at);
+    const Utf8Part part = NextUtf8(rest);
+    if (!part.well_formed || !IsPrintable(CodePointOf(rest.substr(0, part.length)))) return at;
+    at += part.length;
   }
   return std::nullopt;
 }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRepo = "changh95/gaze-lle-weights";
+const std::string kRepo = "changh95/gaze-lle-weights";
 constexpr std::string_view kSyntheticSize = "vitb14";
 constexpr uint64_t kSyntheticSeed = 1;
 
@@ -96,15 +96,15 @@ Result<GazeWeights> OpenHubCache() {
   if (const auto snapshot = FindHubSnapshot(kRepo)) {
     SIGHTLINE_ASSIGN_OR_RETURN(GazeWeights weights, OpenFolder(snapshot->folder));
     weights.repo = kRepo;
-    weights.revision = snapshot->revision;
+    weights.revision = snapshot->commit;
     return weights;
   }
   return Fail(
       Code::kNotFound,
       fmt::format("weights: there are none of {} in the Hugging Face cache; give --weights DIR with the official "
-                  "dinov2*.pth and gazelle*.pt files, or fetch them with `hf download {}`; --toy and "
+                  "dinov2*.pth and gazelle*.pt files, or fetch them with `sightline pull gaze-lle`; --toy and "
                   "--synthetic need no download",
-                  kRepo, kRepo));
+                  kRepo));
 }
 
 }  // namespace

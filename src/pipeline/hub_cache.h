@@ -1,20 +1,14 @@
-// Downloads of huggingface_hub on this machine.
+// Weights that were downloaded from the hub to this machine.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "hub/hub.h"
 
 namespace sightline {
 
-struct HubSnapshot {
-  std::filesystem::path folder;
-  std::string revision;
-};
-
-// The snapshot of `repo` ("owner/name") in HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub: that of `revision`,
-// else the one that refs/main names.
-std::optional<HubSnapshot> FindHubSnapshot(std::string_view repo, std::string_view revision = {});
+// The snapshot of `revision` in the hub's cache, else the one that refs/main names.
+std::optional<CachedSnapshot> FindHubSnapshot(const std::string& repo, const std::string& revision = "main");
 
 }  // namespace sightline

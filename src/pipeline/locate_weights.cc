@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRepo = "nvidia/LocateAnything-3B";
-constexpr std::string_view kRevision = "c32291ca5e996f5a7a485845b4f57a233936bba0";  // what the p150a port pins
+const std::string kRepo = "nvidia/LocateAnything-3B";
+const std::string kRevision = "c32291ca5e996f5a7a485845b4f57a233936bba0";  // what the p150a port pins
 constexpr uint64_t kSyntheticSeed = 1;
 
 Result<LocateWeights> OpenFolder(const fs::path& folder) {
@@ -45,14 +45,14 @@ Result<LocateWeights> OpenLocateWeights(const LocateWeightsOptions& options,
   if (const auto snapshot = FindHubSnapshot(kRepo, kRevision)) {
     SIGHTLINE_ASSIGN_OR_RETURN(LocateWeights weights, OpenFolder(snapshot->folder));
     weights.repo = kRepo;
-    weights.revision = snapshot->revision;
+    weights.revision = snapshot->commit;
     return weights;
   }
   return Fail(
       Code::kNotFound,
       fmt::format("weights: {} is not in the Hugging Face cache; give --weights DIR with the downloaded folder, or "
-                  "fetch it with `hf download {} --revision {}`; --synthetic needs no download",
-                  kRepo, kRepo, kRevision));
+                  "fetch it with `sightline pull locate-anything`; --synthetic needs no download",
+                  kRepo));
 }
 
 }  // namespace sightline

@@ -166,16 +166,4 @@ Result<std::vector<std::byte>> DecodeImageText(std::string_view text) {
   return bytes;
 }
 
-std::string EncodeBase64(std::span<const std::byte> bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t left = std::min<size_t>(3, bytes.size() - i);
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < left ? static_cast<uint32_t>(bytes[i + k]) : 0);
-    for (size_t k = 0; k < 4; ++k) text.push_back(k <= left ? kStandard[bits >> (18 - 6 * k) & 63] : '=');
-  }
-  return text;
-}
-
 }  // namespace sightline

@@ -68,8 +68,6 @@ std::string ErrorDocument(const Error& error, std::string_view request_id, bool 
 // An image field: base64 or data URI, standard or URL-safe alphabet, padding optional, white space ignored. Errors name
 // the offset: kInvalidBase64, kImageEmpty, kImageUrlNotAllowed.
 Result<std::vector<std::byte>> DecodeImageText(std::string_view text);
-// The other way: standard alphabet, padded (RFC 4648).
-std::string EncodeBase64(std::span<const std::byte> bytes);
 
 // What every server can be told.
 struct ServerOptions {

@@ -156,7 +156,7 @@ StoreStatus Store::Export(const std::string& id, const fs::path& file, bool with
 StoreResult<PullReport> Store::Import(const fs::path& file, const PullOptions& options, Reporter* reporter,
                                       std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
-  const std::optional<StoreLock> lock = state_->LockForAdding();
+  const std::optional<FileLock> lock = state_->LockForAdding();
   Step step(told, "import", "reading " + file.string());
   SIGHTLINE_ASSIGN_OR_RETURN(const auto first_notes, ReadExportNotes(file));
   if (const auto kind = first_notes.find("kind"); kind == first_notes.end() || kind->second != kKind) {

@@ -8,11 +8,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 bool Exists(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -56,8 +51,8 @@ fs::path StoreFolders::PulledFolder(const std::string& id) const {
 }
 
 Result<StoreFolders> StoreFoldersFromEnvironment() {
-  const std::string home = Environment("HOME");
-  fs::path cache = Environment("XDG_CACHE_HOME");
+  const std::string home = EnvironmentVariable("HOME");
+  fs::path cache = EnvironmentVariable("XDG_CACHE_HOME");
   if (!cache.is_absolute()) cache = fs::path();  // the XDG specification has relative values ignored
   if (cache.empty() && home.empty()) {
     return Fail(Code::kUsage, "cache folder: none is known, expected XDG_CACHE_HOME or HOME to be set");

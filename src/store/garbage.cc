@@ -179,8 +179,8 @@ void Sweep::TemporaryFiles(const fs::path& folder) {
 
 StoreResult<GarbageReport> Store::CollectGarbage(bool images, Reporter* reporter) {
   Step step(OrSilent(reporter), "gc", "looking for what nothing refers to");
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<StoreLock> lock,
-                             StoreLock::TryTake(state_->LockFile(), LockKind::kExclusive));
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<FileLock> lock,
+                             FileLock::TryTake(state_->LockFile(), FileLock::Kind::kExclusive));
   if (!lock) {
     return tl::make_unexpected(
         StoreError(Error{Code::kBusy, "the store is in use by another process that adds to it; try again later", {}}));
@@ -195,7 +195,7 @@ StoreResult<GarbageReport> Store::CollectGarbage(bool images, Reporter* reporter
   SIGHTLINE_RETURN_IF_ERROR(sweep.PulledFolders());
   SIGHTLINE_RETURN_IF_ERROR(sweep.Weights());
   sweep.TemporaryFiles(state_->settings.folders.root);
-  step.Done(BytesText(report.bytes));
+  step.Done(DecimalBytes(report.bytes));
   return report;
 }
 

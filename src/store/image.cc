@@ -188,7 +188,7 @@ StoreError ImageMissing(const LocalPackage& package, const std::string& referenc
 StoreResult<std::string> Store::EnsureImage(LocalPackage& package, bool local_only, bool force, Reporter* reporter,
                                             std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
-  const std::optional<StoreLock> lock = state_->LockForAdding();
+  const std::optional<FileLock> lock = state_->LockForAdding();
   SIGHTLINE_ASSIGN_OR_RETURN(const ContainerEngine engine, Engine());
   SIGHTLINE_ASSIGN_OR_RETURN(const ImageOutcome outcome,
                              BringImage(*state_, engine, package, {local_only, force}, told, stop));

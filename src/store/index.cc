@@ -7,7 +7,6 @@
 
 #include "store/documents.h"
 #include "store/store.h"
-#include "store/store_lock.h"
 
 namespace sightline {
 namespace {
@@ -109,14 +108,14 @@ std::optional<IndexEntry> PackageIndex::Find(std::string_view id) const {
 }
 
 Status PackageIndex::Put(const IndexEntry& entry) const {
-  SIGHTLINE_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Take(LockOf(file_), LockKind::kExclusive));
+  SIGHTLINE_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(LockOf(file_), FileLock::Kind::kExclusive));
   SIGHTLINE_ASSIGN_OR_RETURN(Value document, ReadOrSetAside(file_));
   document.Set(KeyOf(document, entry.id), ToValue(entry));
   return WriteMapFile(file_, document);
 }
 
 Result<bool> PackageIndex::Remove(const std::string& id) const {
-  SIGHTLINE_ASSIGN_OR_RETURN(const StoreLock lock, StoreLock::Take(LockOf(file_), LockKind::kExclusive));
+  SIGHTLINE_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(LockOf(file_), FileLock::Kind::kExclusive));
   SIGHTLINE_ASSIGN_OR_RETURN(Value document, ReadOrSetAside(file_));
   if (!RemoveMember(document, KeyOf(document, id))) return false;
   SIGHTLINE_RETURN_IF_ERROR(WriteMapFile(file_, document));

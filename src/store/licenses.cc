@@ -2,7 +2,6 @@
 
 #include "store/documents.h"
 #include "store/state.h"
-#include "store/store_lock.h"
 
 namespace sightline {
 namespace {
@@ -30,7 +29,7 @@ std::string Named(const CardLicense& license) {
 
 // Not being able to write it down means being asked again, and nothing worse.
 void Record(const StoreFolders& folders, const LicenseNotice& notice) {
-  const auto lock = StoreLock::Take(folders.root / ".licenses.lock", LockKind::kExclusive);
+  const auto lock = FileLock::Take(folders.root / ".licenses.lock", FileLock::Kind::kExclusive);
   if (!lock) return;
   Value document = ReadMapFile(folders.licenses).value_or(Value{Value::Map{}});
   Value entry{Value::Map{}};

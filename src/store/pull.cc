@@ -143,7 +143,7 @@ StoreResult<PullReport> Store::Pull(const Target& target, const PullOptions& opt
     return tl::make_unexpected(StoreError(Error{
         Code::kUsage, fmt::format("{} is a file here, expected ORG/NAME or oci://HOST/REPO:TAG", target.id), {}}));
   }
-  const std::optional<StoreLock> lock = state_->LockForAdding();
+  const std::optional<FileLock> lock = state_->LockForAdding();
   Step step(told, "manifest", "resolving " + target.id);
   SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, FetchManifest(target, &told, stop));
   step.Done(package.entry && package.entry->revision ? package.entry->revision->substr(0, 19) : "");

@@ -166,7 +166,7 @@ StoreResult<PushReport> HubPush::Run(const WireManifest& manifest) {
   report.files_there = sent->files_there;
   report.deleted = sent->deleted;
   report.bytes_sent = sent->bytes_sent;
-  step.Done(BytesText(sent->bytes_sent));
+  step.Done(DecimalBytes(sent->bytes_sent));
   return report;
 }
 

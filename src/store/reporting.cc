@@ -23,12 +23,4 @@ TransferOptions TransferFor(Reporter& reporter, const std::string& key, std::sto
           std::move(stop)};
 }
 
-std::string BytesText(uint64_t bytes) {
-  constexpr std::array<std::pair<double, const char*>, 3> kUnits{{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}}};
-  for (const auto& [size, unit] : kUnits) {
-    if (static_cast<double>(bytes) >= size) return fmt::format("{:.1f} {}", static_cast<double>(bytes) / size, unit);
-  }
-  return fmt::format("{} B", bytes);
-}
-
 }  // namespace sightline

@@ -50,7 +50,4 @@ class HubReporter : public HubProgressSink {
 
 TransferOptions TransferFor(Reporter& reporter, const std::string& key, std::stop_token stop);
 
-// "1.2 GB", "3.4 MB", "5.6 kB", "12 B": decimal, as tt-model writes them.
-std::string BytesText(uint64_t bytes);
-
 }  // namespace sightline

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "store/store.h"
-#include "store/store_lock.h"
 
 namespace sightline {
 
@@ -17,7 +16,7 @@ struct StoreState {
   Hub packages;  // with ours
   // Held shared by whoever adds files, so that what is being added is not swept away. Nothing where the store cannot be
   // written: then nothing will be added.
-  std::optional<StoreLock> LockForAdding() const;
+  std::optional<FileLock> LockForAdding() const;
   std::filesystem::path LockFile() const { return settings.folders.root / ".store.lock"; }
 };
 struct Store::State : StoreState {

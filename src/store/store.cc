@@ -65,8 +65,8 @@ StoreState::StoreState(StoreSettings given)
       weights(settings.hub),
       packages(WithCache(settings.hub, settings.folders.images)) {}
 
-std::optional<StoreLock> StoreState::LockForAdding() const {
-  Result<StoreLock> lock = StoreLock::Take(LockFile(), LockKind::kShared);
+std::optional<FileLock> StoreState::LockForAdding() const {
+  Result<FileLock> lock = FileLock::Take(LockFile(), FileLock::Kind::kShared);
   if (!lock) return std::nullopt;
   return std::move(*lock);
 }

@@ -151,7 +151,7 @@ StoreStatus Verification::CheckPackage(const IndexEntry& entry) {
 StoreResult<VerifyReport> Store::Verify(const std::optional<std::string>& id, bool repair, Reporter* reporter,
                                         std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
-  const std::optional<StoreLock> lock = state_->LockForAdding();
+  const std::optional<FileLock> lock = state_->LockForAdding();
   Verification work(*this, *state_, repair, told, std::move(stop));
   if (id) {
     const std::optional<IndexEntry> entry = state_->index.Find(*id);

@@ -32,7 +32,7 @@ bool PinnedByEnvironment(const EnvironmentList& environment, const std::string& 
 std::string WhatIsThere(const HubCache& cache, const WeightsPointer& pointer) {
   const uint64_t bytes = cache.BytesThere(pointer.repo, RevisionOf(pointer));
   if (bytes == 0) return fmt::format("the weights {} are not on this host", pointer.repo);
-  return fmt::format("the weights {} are here in part ({})", pointer.repo, BytesText(bytes));
+  return fmt::format("the weights {} are here in part ({})", pointer.repo, DecimalBytes(bytes));
 }
 
 FailureCard NotComplete(StoreState& state, const WeightsPointer& pointer) {
@@ -100,7 +100,7 @@ StoreResult<WeightsState> WeightsWork::FromHub(const WeightsPointer& pointer) {
   const HubDownload download{pointer.repo, RevisionOf(pointer), PatternsOf(pointer), true};
   const HubResult<CachedSnapshot> snapshot = state_.weights.Download(download, &sink, stop_);
   if (!snapshot) return AfterFailure(pointer, snapshot.error());
-  step.Done(snapshot->fetched ? BytesText(snapshot->bytes) : "already on host");
+  step.Done(snapshot->fetched ? DecimalBytes(snapshot->bytes) : "already on host");
   return StateOf(pointer, *snapshot);
 }
 

@@ -48,12 +48,6 @@ class Tokenizer {
   std::shared_ptr<const State> state_;
 };
 
-// Offset of the first byte that belongs to no well-formed character (Unicode 15, 3.9, table 3-7), or npos.
-size_t FindInvalidUtf8(std::string_view bytes);
-
-// The longest prefix of `bytes` that does not end inside a character: what a stream may show before the rest has come.
-size_t CompleteUtf8Prefix(std::string_view bytes);
-
 // The tokenizer files of LocateAnything that ship with the product: name and contents.
 struct TokenizerFile {
   std::string_view name;

@@ -10,7 +10,6 @@
 #include "text/pretokenizer.h"
 #include "text/text.h"
 #include "text/tokenizer_files.h"
-#include "text/utf8.h"
 
 namespace sightline {
 namespace {

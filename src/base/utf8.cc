@@ -1,9 +1,7 @@
-#include "text/utf8.h"
-
 #include <algorithm>
 #include <cstdint>
 
-#include "text/text.h"
+#include "base/base.h"
 
 namespace sightline {
 namespace {
