@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "store/store_lock.h"
 #include "tests/support/stored_package.h"
 
 namespace sightline::testing {
@@ -177,7 +176,7 @@ TEST_F(KeepTest, SweepTakesWhatNothingNames) {
 
 TEST_F(KeepTest, SweepWaitsForNobodyWhoAdds) {
   PullWithWeights();
-  const auto lock = StoreLock::Take(Settings().folders.root / ".store.lock", LockKind::kShared);
+  const auto lock = FileLock::Take(Settings().folders.root / ".store.lock", FileLock::Kind::kShared);
   ASSERT_TRUE(lock);
   EXPECT_EQ(Store(Settings()).CollectGarbage(false, nullptr).error().code, Code::kBusy);
 }
