@@ -12,6 +12,7 @@
 namespace sightline {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -50,10 +51,15 @@ TEST(PackageBuild, PluginFromItsSources) {
       Files(With(kPluginManifest, "runtime:", "runtime:\n  lock: requirements.lock")).install_engine;
   EXPECT_THAT(locked, HasSubstr("-r /ctx/requirements.lock"));
   EXPECT_THAT(locked, HasSubstr("--no-deps --no-binary vllm vllm==0.24.0\n"));
-  EXPECT_THAT(Files(With(kPluginManifest, "{version: \"0.24.0\"}", "{wheel: dist/vllm-1.whl}")).install_engine,
-              HasSubstr("/ctx/wheels/vllm-*.whl"));
-  EXPECT_THAT(Files(With(kPluginManifest, "{version: \"0.24.0\"}", "{path: vllm}")).install_engine,
-              HasSubstr("/ctx/vllm-src"));
+  const std::pair<const char*, const char*> others[] = {{"{wheel: dist/vllm-1.whl}", "/ctx/wheels/vllm-*.whl"},
+                                                        {"{path: vllm}", "/ctx/vllm-src"}};
+  for (const auto& [vllm, installed] : others) {
+    const std::string manifest = With(kPluginManifest, "{version: \"0.24.0\"}", vllm);
+    EXPECT_THAT(Files(manifest).install_engine, HasSubstr(std::string(kPip) + installed + " --torch-backend"));
+    EXPECT_THAT(
+        Files(With(manifest, "runtime:", "runtime:\n  lock: a.lock")).install_engine,
+        AllOf(HasSubstr("-r /ctx/requirements.lock"), HasSubstr(std::string(kPip) + "--no-deps " + installed + "\n")));
+  }
   EXPECT_THAT(
       Files(With(kPluginManifest, "{path: vllm-tt-plugin}", "{repo: \"https://a/b\", ref: \"x y\"}")).install_engine,
       HasSubstr("git clone https://a/b /tmp/vllm-tt-plugin && git -C /tmp/vllm-tt-plugin checkout 'x y'"));
@@ -101,6 +107,8 @@ TEST(PackageBuild, VerifyRunsWhatTheAuthorAsserts) {
 TEST(PackageBuild, ServeDefaultRefusesWithoutDevices) {
   const std::string script = Files(kDitManifest).serve_default;
   EXPECT_THAT(script, HasSubstr("tt-model serve org/my-dit"));
+  EXPECT_THAT(script, HasSubstr("--publish 8000:8000 "));
+  EXPECT_THAT(Files(kPluginManifest).serve_default, HasSubstr("--publish 8000:8000 "));
   EXPECT_TRUE(
       script.ends_with("export FLUX2_MESH_SHAPE=1x1\nexport HF_MODEL=org/W\nexport MESH_DEVICE=P150\n\n"
                        "exec python -m uvicorn --host 0.0.0.0 --port 8000 --lifespan on pkg.server.app:app\n"))

@@ -130,13 +130,14 @@ class DockerRun : public ::testing::Test {
   DockerRunInput input_;
 };
 
-// The description's example, which was written before labels and variables of later versions.
+// The description's example, with the labels and variables of later versions.
 TEST_F(DockerRun, Golden) {
-  input_.descriptor_labels = input_.pin_variables = false;
   EXPECT_EQ(
       Line(),
       "docker run --name tt-model-my-dit-default --user 1000:1000 --label org.tenstorrent.tt-model=my-dit --label "
-      "org.tenstorrent.tt-model.profile=default --label org.tenstorrent.tt-model.devices=0 --device "
+      "org.tenstorrent.tt-model.profile=default --label tt.model.kind=tt-dit-server --label "
+      "tt.model.openai_compatible=false --label tt.model.tool_calling=false --label tt.model.reasoning=false --label "
+      "tt.model.port=20000 --label tt.model.manifest_schema=5.1 --label org.tenstorrent.tt-model.devices=0 --device "
       "/dev/tenstorrent/0:/dev/tenstorrent/0 --ipc host --mount "
       "type=bind,src=/dev/hugepages-1G,dst=/dev/hugepages-1G --volume /home/u/.cache/huggingface:/hf --env HF_HOME=/hf "
       "--volume /home/u/.cache/tt-model/my-dit/cache:/cache --env TT_METAL_CACHE=/cache --volume "
@@ -144,7 +145,8 @@ TEST_F(DockerRun, Golden) {
       "/home/u/.cache/tt-model/my-dit/tensors:/tensor-cache --env TT_CACHE_PATH=/tensor-cache --publish 20000:20000 "
       "--env FLUX2_MESH_SHAPE=1x1 --env HF_MODEL=/hf/hub/models--org--W/snapshots/abc123 --env MESH_DEVICE=P150 --env "
       "TT_MESH_GRAPH_DESC_PATH=/opt/tt-metal/tt_metal/fabric/mesh_graph_descriptors/"
-      "p150_mesh_graph_descriptor.textproto tt-model/my-dit:0123456789ab python -m uvicorn --host 0.0.0.0 --port 20000 "
+      "p150_mesh_graph_descriptor.textproto --env TT_MODEL_WEIGHTS_REVISION=abc123 --env TT_WEIGHTS_REVISION=abc123 "
+      "tt-model/my-dit:0123456789ab python -m uvicorn --host 0.0.0.0 --port 20000 "
       "--lifespan on pkg.server.app:app");
 }
 
@@ -224,7 +226,7 @@ TEST_F(DockerRun, Grants) {
 
 TEST_F(DockerRun, AnotherProgramWithOptions) {
   input_.program = "podman";
-  input_.program_options = {"--runtime", "runc"};
+  input_.run_options = {"--runtime", "runc"};
   EXPECT_TRUE(Line().starts_with("podman run --runtime runc --name "));
 }
 

@@ -73,7 +73,7 @@ TEST(PackageDigest, RefusesWhatIsNoTree) {
 
 class PackageStaging : public ::testing::Test {
  protected:
-  Result<StagedCode> Stage(std::vector<CodeRoot> roots) { return StageCode(roots, out_); }
+  Result<std::vector<std::string>> Stage(std::vector<CodeRoot> roots) { return StageCode(roots, out_); }
 
   const TemporaryFolder folder_;
   const fs::path metal_ = folder_.path() / "metal", extra_ = folder_.path() / "extra", out_ = folder_.path() / "code";
@@ -91,9 +91,7 @@ TEST_F(PackageStaging, Case60TwoRootsBecomeOneTree) {
   Write(extra_ / "conftest.py", "c");
   const auto staged = Stage({{metal_, {"models/common"}}, {extra_, {"models", "server/", "conftest.py"}}});
   ASSERT_TRUE(staged.has_value()) << staged.error().message;
-  EXPECT_THAT(staged->tree, ElementsAre("models/common/", "models/", "server/", "conftest.py"));
-  EXPECT_THAT(staged->dropped,
-              UnorderedElementsAre("models/common/__pycache__", "server/logs", "server/weights.safetensors"));
+  EXPECT_THAT(*staged, UnorderedElementsAre("models/common/__pycache__", "server/logs", "server/weights.safetensors"));
   EXPECT_THAT(Files(out_),
               ElementsAre("conftest.py", "models/common/a.py", "models/common/tt/mlp.py", "server/app.py"));
   EXPECT_EQ(Content(out_ / "models/common/tt/mlp.py"), "ours");
@@ -108,7 +106,7 @@ TEST_F(PackageStaging, CachesAndWeightsAreNeverShipped) {
   for (const std::string& name : kept) Write(metal_ / "m" / name, "x");
   const auto staged = Stage({{metal_, {"m"}}});
   ASSERT_TRUE(staged.has_value());
-  EXPECT_EQ(staged->dropped.size(), dropped.size());
+  EXPECT_EQ(staged->size(), dropped.size());
   EXPECT_EQ(Files(out_ / "m"), kept);
 }
 
@@ -123,6 +121,8 @@ TEST_F(PackageStaging, NothingIsLeftOutSilently) {
   const auto staged = Stage({{metal_, {"missing"}}});
   ASSERT_FALSE(staged.has_value());
   EXPECT_THAT(staged.error().message, HasSubstr("'missing' does not exist"));
+  fs::remove_all(out_);
+  EXPECT_THAT(Stage({{metal_, {"a"}}, {extra_, {"a"}}}).error().message, HasSubstr(extra_.string()));
 }
 
 TEST_F(PackageStaging, AReadOnlyFileIsReplacedToo) {
@@ -260,6 +260,41 @@ TEST_F(PackageGit, ReferencesBecomeCommits) {
   EXPECT_FALSE(ResolveGitReference("--upload-pack=touch /nowhere/x", "main").has_value());
 }
 
+TEST_F(PackageGit, ReferenceIsAWholeNameAndATagComesBeforeABranch) {
+  MakeMetal();
+  const std::string first = ResolveCheckout(metal_)->sha;
+  Git("checkout -b x/main");
+  Git("commit --allow-empty -m two");
+  const std::string second = ResolveCheckout(metal_)->sha;
+  const std::string repo = metal_.string();
+  EXPECT_EQ(ResolveGitReference(repo, "main").value(), first);
+  EXPECT_EQ(ResolveGitReference(repo, "x/main").value(), second);
+  EXPECT_EQ(ResolveGitReference(repo, "refs/heads/main").value(), first);
+  EXPECT_EQ(ResolveGitReference(repo, "heads/x/main").value(), second);
+  EXPECT_EQ(ResolveGitReference(repo, "HEAD").value(), second);
+  Git("branch release");
+  Git("tag -a release main -m x");
+  EXPECT_EQ(ResolveGitReference(repo, "release").value(), first);
+  Git("tag -a other/late -m x");
+  EXPECT_FALSE(ResolveGitReference(repo, "late").has_value());
+  EXPECT_FALSE(ResolveGitReference(repo, "ma*").has_value());
+}
+
+TEST_F(PackageGit, CloneIsAtItsCommit) {
+  MakeMetal();
+  const GitSource source{metal_.string(), "main", ResolveCheckout(metal_)->sha};
+  Write(metal_ / "later", "x");
+  Git("add .");
+  Git("commit -m two");
+  ASSERT_TRUE(CloneCommit(source, out_));
+  EXPECT_FALSE(fs::exists(out_ / "later"));
+  EXPECT_EQ(ResolveCheckout(out_)->sha, source.sha);
+  EXPECT_FALSE(ResolveCheckout(out_)->dirty);
+  const auto failed = CloneCommit({(folder_.path() / "nothing").string(), "main"}, folder_.path() / "other");
+  EXPECT_EQ(failed.error().code, Code::kUnreachable);
+  EXPECT_THAT(failed.error().message, HasSubstr("nothing"));
+}
+
 TEST_F(PackageGit, CheckoutByGitsListing) {
   Write(metal_ / "pyproject.toml", "x");
   Write(metal_ / ".gitignore", "model_cache/\n");
@@ -273,6 +308,24 @@ TEST_F(PackageGit, CheckoutByGitsListing) {
   fs::remove(metal_ / "src/gone.py");
   ASSERT_TRUE(CopyCheckout(metal_, out_).has_value());
   EXPECT_THAT(Files(out_), ElementsAre(".gitignore", "pyproject.toml", "src/a.py", "src/new.py"));
+}
+
+TEST_F(PackageGit, CheckoutThatGitCannotListIsAnError) {
+  Write(metal_ / "pyproject.toml", "x");
+  Write(metal_ / "secret.env", "x");
+  Write(metal_ / ".git", "gitdir: /nowhere\n");
+  const auto copied = CopyCheckout(metal_, out_);
+  ASSERT_FALSE(copied.has_value());
+  EXPECT_THAT(copied.error().message, HasSubstr("not a git repository: /nowhere"));
+  EXPECT_FALSE(fs::exists(out_ / "secret.env"));
+}
+
+TEST_F(PackageGit, FolderThatTheCheckoutAroundItIgnoresIsCopied) {
+  Write(metal_ / ".gitignore", "vendored/\n");
+  Write(metal_ / "vendored/plugin/setup.py", "x");
+  Git("init");
+  ASSERT_TRUE(CopyCheckout(metal_ / "vendored/plugin", out_).has_value());
+  EXPECT_THAT(Files(out_), ElementsAre("setup.py"));
 }
 
 TEST_F(PackageGit, CheckoutThatIsNoRepository) {

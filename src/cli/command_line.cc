@@ -11,7 +11,7 @@
 #include "cli/serve_package.h"
 #include "cli/store_verbs.h"
 #include "cli/terminal.h"
-#include "cli/word_distance.h"
+#include "package/package.h"
 
 namespace sightline {
 namespace {

@@ -35,7 +35,7 @@ StoreResult<std::string> PrintableContainer(const LaunchSettings& settings, cons
   input.arguments = request.arguments;
   const EngineOptions& options = settings.store.engine;
   input.program = options.program.empty() ? "docker" : options.program;
-  input.program_options = options.run_arguments;
+  input.run_options = options.run_arguments;
   if (package.entry && !package.entry->image.empty()) {
     input.image = package.entry->image;
   } else {

@@ -50,11 +50,10 @@ Result<std::string> ServeDefaultScript(const Manifest& manifest) {
   SIGHTLINE_ASSIGN_OR_RETURN(const ServeProfile profile, manifest.ResolveProfile());
   SIGHTLINE_ASSIGN_OR_RETURN(const auto command, ServeCommand(wire, profile));
   SIGHTLINE_ASSIGN_OR_RETURN(const auto environment, ServeEnvironment(wire, profile));
-  const int64_t port = profile.port.value_or(0) == 0 ? kDefaultPort : *profile.port;
   std::string script =
       "#!/bin/bash\n# Serves the default profile; any command given to `docker run` replaces this.\n"
       "set -euo pipefail\n\nif [ ! -e /dev/tenstorrent ]; then\n  cat >&2 <<'USAGE'\n";
-  script += UsageOf(manifest, port) + "USAGE\n  exit 1\nfi\n\n";
+  script += UsageOf(manifest, ServerPort(profile)) + "USAGE\n  exit 1\nfi\n\n";
   for (const auto& [name, value] : environment) script += fmt::format("export {}={}\n", name, ShellQuote(value));
   return script + "\nexec " + ShellJoin(command) + "\n";
 }
@@ -73,9 +72,7 @@ std::vector<std::string> DockerBuildCommand(const Manifest& manifest, const Buil
                                             const std::filesystem::path& metal, const std::filesystem::path& context) {
   const MetalProvenance& source = facts.metal;
   const std::string models = ExtraModelsFolder(manifest);
-  const Value* plugin = manifest.runtime.Find("plugin");
-  const Value none{Value::Map{}};
-  const Value& pins = plugin && plugin->AsMap() ? *plugin : none;
+  const Value plugin = MapIn(manifest.runtime, "plugin");
   std::vector<std::string> names;
   for (const ServeProfile& profile : manifest.Profiles()) names.push_back(profile.name);
   std::vector<std::pair<std::string, std::string>> arguments = {
@@ -96,7 +93,7 @@ std::vector<std::string> DockerBuildCommand(const Manifest& manifest, const Buil
       {"MODEL_PROFILES", fmt::format("{}", fmt::join(names, ","))},
       {"MODEL_TT_METAL_SHA", source.sha},
       {"MODEL_TT_METAL_DESCRIBE", source.describe.value_or("")},
-      {"MODEL_PLUGIN_SHA", TextIn(pins, "sha").value_or(TextIn(pins, "version").value_or(""))},
+      {"MODEL_PLUGIN_SHA", TextIn(plugin, "sha").value_or(TextIn(plugin, "version").value_or(""))},
   };
   if (source.mode == "git") {
     arguments.emplace_back("METAL_GIT_REPO", source.remote.value_or(""));

@@ -20,27 +20,14 @@ constexpr char kIndexes[] = "--torch-backend cpu --index-strategy unsafe-best-ma
 constexpr char kEmptyTarget[] = "VLLM_TARGET_DEVICE=empty ";
 constexpr char kLock[] = "-r /ctx/requirements.lock";
 constexpr char kForkFolder[] = "/opt/vllm";
+constexpr char kVllmWheel[] = "/ctx/wheels/vllm-*.whl";
+constexpr char kVllmFolder[] = "/ctx/vllm-src";
 
 using Lines = std::vector<std::string>;
 
 std::string Script(const Lines& lines) { return fmt::format("{}{}\n", kHeader, fmt::join(lines, "\n")); }
 
 std::string Text(const Value& map, std::string_view key) { return TextIn(map, key).value_or(""); }
-
-Value MapIn(const Value& map, std::string_view key) {
-  const Value* found = map.Find(key);
-  return found && found->AsMap() ? *found : Value{Value::Map{}};
-}
-
-std::vector<std::string> TextsIn(const Value& map, std::string_view key) {
-  std::vector<std::string> texts;
-  const Value* found = map.Find(key);
-  if (!found || !found->AsList()) return texts;
-  for (const Value& item : *found->AsList()) {
-    if (item.AsText()) texts.push_back(*item.AsText());
-  }
-  return texts;
-}
 
 // The commit where it is known, else the reference as written.
 std::string Commit(const Value& git) { return TextIn(git, "sha").value_or(Text(git, "ref")); }
@@ -50,19 +37,21 @@ std::string CloneAt(const Value& git, std::string_view folder) {
                      ShellQuote(Commit(git)));
 }
 
+// vLLM itself, where a lock has installed all that it depends on.
+std::string LockedVllm(const Value& vllm) {
+  if (TextIn(vllm, "wheel")) return fmt::format("{} --no-deps {}", kInstall, kVllmWheel);
+  if (TextIn(vllm, "path")) return fmt::format("{}{} --no-deps {}", kEmptyTarget, kInstall, kVllmFolder);
+  return fmt::format("{}{} --no-deps --no-binary vllm vllm=={}", kEmptyTarget, kInstall,
+                     ShellQuote(Text(vllm, "version")));
+}
+
 void AddReleasedVllm(const Value& runtime, const std::string& version, Lines& lines) {
-  const std::string pin = "vllm==" + ShellQuote(version);
-  if (TextIn(runtime, "lock")) {
-    lines.push_back(fmt::format("{} {} {}", kInstall, kLock, kIndexes));
-    lines.push_back(fmt::format("{}{} --no-deps --no-binary vllm {}", kEmptyTarget, kInstall, pin));
-    return;
-  }
   // ttnn needs numpy below 2; this is the last OpenCV that agrees.
   std::vector<std::string> overrides = {"numpy>=1.24.4,<2", "opencv-python-headless==4.11.0.86"};
   for (const std::string& more : TextsIn(runtime, "overrides")) overrides.push_back(more);
   lines.push_back(fmt::format("printf '%s\\n' {} > /tmp/overrides.txt", ShellJoin(overrides)));
-  lines.push_back(
-      fmt::format("{}{} --no-binary vllm {} --override /tmp/overrides.txt {}", kEmptyTarget, kInstall, pin, kIndexes));
+  lines.push_back(fmt::format("{}{} --no-binary vllm vllm=={} --override /tmp/overrides.txt {}", kEmptyTarget, kInstall,
+                              ShellQuote(version), kIndexes));
 }
 
 void AddPlugin(const Value& plugin, Lines& lines) {
@@ -84,10 +73,13 @@ void AddExtension(const Value& runtime, Lines& lines) {
 Lines InstallPlugin(const Value& runtime) {
   Lines lines;
   const Value vllm = MapIn(runtime, "vllm");
-  if (TextIn(vllm, "wheel")) {
-    lines.push_back(fmt::format("{} /ctx/wheels/vllm-*.whl {}", kInstall, kIndexes));
+  if (TextIn(runtime, "lock")) {
+    lines.push_back(fmt::format("{} {} {}", kInstall, kLock, kIndexes));
+    lines.push_back(LockedVllm(vllm));
+  } else if (TextIn(vllm, "wheel")) {
+    lines.push_back(fmt::format("{} {} {}", kInstall, kVllmWheel, kIndexes));
   } else if (TextIn(vllm, "path")) {
-    lines.push_back(fmt::format("{}{} /ctx/vllm-src {}", kEmptyTarget, kInstall, kIndexes));
+    lines.push_back(fmt::format("{}{} {} {}", kEmptyTarget, kInstall, kVllmFolder, kIndexes));
   } else {
     AddReleasedVllm(runtime, Text(vllm, "version"), lines);
   }

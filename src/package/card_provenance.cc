@@ -46,11 +46,6 @@ std::string Commit(const Value& source, std::string_view remote_key) {
   return cell;
 }
 
-Value MapIn(const Value& map, std::string_view key) {
-  const Value* found = map.Find(key);
-  return found && found->AsMap() ? *found : Value{Value::Map{}};
-}
-
 // What became of runtime.KEY; empty: the package has none.
 std::string Engine(const WireContainer& container, std::string_view key) {
   const Value built = MapIn(container.built, key);

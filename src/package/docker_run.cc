@@ -51,7 +51,7 @@ class CommandBuilder {
   Result<Words> Build() {
     SIGHTLINE_RETURN_IF_ERROR(Check());
     Add({input_.program, "run"});
-    words_.insert(words_.end(), input_.program_options.begin(), input_.program_options.end());
+    words_.insert(words_.end(), input_.run_options.begin(), input_.run_options.end());
     if (input_.detach) Add({"--detach"});
     Add({"--name", ContainerName(input_.manifest->name, input_.profile.name)});
     Add({"--user", fmt::format("{}:{}", input_.user, input_.group)});
@@ -109,7 +109,6 @@ Status CommandBuilder::Check() const {
 void CommandBuilder::AddLabels() {
   AddLabel(kLabel, input_.manifest->name);
   AddLabel(fmt::format("{}.profile", kLabel), input_.profile.name);
-  if (!input_.descriptor_labels) return;
   const auto& capabilities = input_.profile.capabilities;
   const bool speaks = SpeaksOpenAi(container_.kind);
   AddLabel("tt.model.kind", container_.kind);
@@ -147,7 +146,7 @@ void CommandBuilder::AddWeightsPin(std::map<std::string, std::string>& environme
     const path hub = hub_ ? path(kHomeInside) / *hub_ : path(kHubInside);
     environment["HF_MODEL"] = (hub / ("models--" + folder) / "snapshots" / *weights->revision).string();
   }
-  if (!input_.pin_variables || SpeaksOpenAi(container_.kind)) return;
+  if (SpeaksOpenAi(container_.kind)) return;
   environment.try_emplace("TT_MODEL_WEIGHTS_REVISION", *weights->revision);
   environment.try_emplace("TT_WEIGHTS_REVISION", *weights->revision);
 }

@@ -10,30 +10,10 @@
 namespace sightline {
 namespace {
 
-// Edits that turn one word into the other, at most `most` + 1.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::string Suggestion(const std::string& key, const std::vector<std::string>& known) {
-  if (key.size() > 60) return {};
-  const auto nearest = std::min_element(
-      known.begin(), known.end(), [&](const auto& a, const auto& b) { return Distance(key, a) < Distance(key, b); });
-  if (nearest == known.end() || Distance(key, *nearest) > 2) {
-    return fmt::format("; expected {}", fmt::join(known, ", "));
-  }
-  return fmt::format("; did you mean {}?", *nearest);
+  const std::string nearest = NearestWord(key, known);
+  if (nearest.empty()) return fmt::format("; expected {}", fmt::join(known, ", "));
+  return fmt::format("; did you mean {}?", nearest);
 }
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }

@@ -22,7 +22,7 @@ class ProblemList {
   std::vector<ManifestProblem> problems_;
 };
 
-// "file:12: message" for the first of `problems`, which must not be empty.
+// "file:12: message"
 Error ErrorOf(const ManifestProblem& problem, const std::string& name);
 
 // How unknown keys are taken.

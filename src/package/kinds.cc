@@ -260,12 +260,6 @@ void CheckRuntime(const Manifest& manifest, ProblemList& problems) {
   RuntimeChecker(manifest, problems).Check(*kind);
 }
 
-std::optional<std::string> TextIn(const Value& map, std::string_view key) {
-  const Value* found = map.Find(key);
-  if (!found || !found->AsText() || found->AsText()->empty()) return std::nullopt;
-  return *found->AsText();
-}
-
 std::vector<std::string> ShippedPaths(const ManifestSource& source) {
   std::vector<std::string> paths = source.code;
   for (const ExtraCode& extra : source.extra_code) paths.insert(paths.end(), extra.paths.begin(), extra.paths.end());

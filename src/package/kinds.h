@@ -31,12 +31,12 @@ std::vector<std::string> RequiredServeFields(std::string_view kind);
 // What is wrong with manifest.runtime for its kind, which must be known.
 void CheckRuntime(const Manifest& manifest, ProblemList& problems);
 
-// Text under `key` of a map that came from outside; nullopt where it is absent, empty or something else.
-std::optional<std::string> TextIn(const Value& map, std::string_view key);
 // Every path that the image will hold.
 std::vector<std::string> ShippedPaths(const ManifestSource& source);
 // Whether a path that should stay below its root does not: absolute, empty, or with a ".." in it.
 bool EscapesRoot(std::string_view path);
+// The port that a server binds by its merged profile: 8000 where that sets none.
+int64_t ServerPort(const ServeProfile& profile);
 // The variable that carries the shape of the mesh to a tt-dit-server.
 std::string MeshShapeVariable(const Value& runtime);
 

@@ -21,9 +21,7 @@ void AppendOption(Words& words, const char* option, const std::optional<int64_t>
   if (value) Append(words, {option, std::to_string(*value)});
 }
 
-std::string PortOf(const ServeProfile& profile) {
-  return std::to_string(profile.port.value_or(0) == 0 ? kPortInside : *profile.port);
-}
+std::string PortOf(const ServeProfile& profile) { return std::to_string(ServerPort(profile)); }
 
 Words CapabilityFlags(const ServeProfile& profile) {
   Words words;
@@ -140,6 +138,8 @@ Result<const KindDescription*> KindOf(const WireManifest& manifest) {
 }
 
 }  // namespace
+
+int64_t ServerPort(const ServeProfile& profile) { return profile.port.value_or(0) == 0 ? kPortInside : *profile.port; }
 
 Result<std::vector<std::string>> ServeCommand(const WireManifest& manifest, const ServeProfile& profile) {
   SIGHTLINE_ASSIGN_OR_RETURN(const KindDescription* kind, KindOf(manifest));

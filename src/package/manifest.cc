@@ -18,8 +18,7 @@ struct Reading {
   bool well_formed = true;  // every key and type is as it should be
 };
 
-// Fails for what makes looking at keys meaningless.
-
+// Fails only for what makes looking at keys meaningless.
 Result<Reading> ReadText(std::string_view text, const std::string& name, bool check_sources) {
   SIGHTLINE_ASSIGN_OR_RETURN(const Value root, ParseYaml(text, name));
   if (!root.AsMap()) return Fail(Code::kInvalidRequest, fmt::format("{} does not contain a YAML mapping", name));

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +52,11 @@ struct Value::Member {
   std::string key;
   Value value;
 };
+// Members of a map that came from outside. A text that is absent, empty or something else is none; a map of that kind
+// is empty; of a list only the texts are given.
+std::optional<std::string> TextIn(const Value& map, std::string_view key);
+Value MapIn(const Value& map, std::string_view key);
+std::vector<std::string> TextsIn(const Value& map, std::string_view key);
 // Compares what they hold, not where it stood.
 bool operator==(const Value& a, const Value& b);
 bool operator==(const Value::Member& a, const Value::Member& b);
@@ -69,6 +75,10 @@ Result<Value> ParseJson(std::string_view text, const std::string& name);
 // With `indent` spaces per level and nothing escaped that need not be; below 0: on one line, as Python's json.dumps
 // writes it, with ", " and ": " and everything outside ASCII escaped.
 std::string ToJson(const Value& value, int indent);
+
+// Guesses what was meant by a word with a slip in it: the one of `words` that differs by the fewest letters added, left
+// out, replaced or swapped with their neighbour; at most two, and fewer than half of them. Empty when there is none.
+std::string NearestWord(std::string_view word, const std::vector<std::string>& words);
 
 // A list of words as one line for a POSIX shell. A word of letters, digits and _@%+=:,./- stays bare, any other is
 // single-quoted.
@@ -274,14 +284,13 @@ struct WireManifest {
   Result<const WireContainer*> RequireContainer() const;
 };
 
-// What an author cannot know.
+// What an author cannot know. The packaging tool is this program, at its version.
 struct WireFacts {
   std::string image_tag;
   std::optional<std::string> image_digest{};
   std::string tt_metal_version = "unknown";
-  std::string tt_kernel_version = "0.1.0";  // of the packaging tool
-  std::string created_at;                   // ISO 8601, UTC
-  std::optional<std::string> hostname{};    // names the machine to everyone: none unless asked for
+  std::string created_at;                 // ISO 8601, UTC
+  std::optional<std::string> hostname{};  // names the machine to everyone: none unless asked for
   Value built{Value::Map{}};
   Value runtime{Value::Map{}};  // as Manifest::runtime, with pins
 };
@@ -313,8 +322,8 @@ struct DeviceGrant {
 };
 
 struct DockerRunInput {
-  std::string program = "docker";              // or podman, or a path
-  std::vector<std::string> program_options{};  // put behind `run`: "--runtime", "runc"
+  std::string program = "docker";          // or podman, or a path
+  std::vector<std::string> run_options{};  // put behind `run`: "--ulimit", "nofile=1024:1024"
   bool detach = false;
   const WireManifest* manifest = nullptr;  // a container; must outlive the call
   ServeProfile profile{};                  // merged
@@ -324,12 +333,11 @@ struct DockerRunInput {
   std::filesystem::path hf_home{}, hub_cache{};  // absolute, links resolved; the latter may lie inside the former
   std::filesystem::path cache_folder{};          // ~/.cache/tt-model/NAME: holds cache, weights and tensors
   bool token_is_set = false;                     // HF_TOKEN: passed by name only
-  bool descriptor_labels = true;                 // tt.model.*
-  bool pin_variables = true;  // TT_MODEL_WEIGHTS_REVISION and TT_WEIGHTS_REVISION, for servers that are not vLLM
   std::string image{};
   std::vector<std::string> arguments{};  // for the server, behind its own
 };
-// `docker run` in the words and the order of the published tool.
+// `docker run` in the words and the order of the published tool. Servers that are not vLLM get the pin of the weights
+// as TT_MODEL_WEIGHTS_REVISION and TT_WEIGHTS_REVISION.
 Result<std::vector<std::string>> DockerRunCommand(const DockerRunInput& input);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -356,18 +364,16 @@ struct CodeRoot {
   std::filesystem::path root;
   std::vector<std::string> paths;
 };
-struct StagedCode {
-  std::vector<std::string> tree;     // what stands at the top of each entry, folders with a trailing "/"
-  std::vector<std::string> dropped;  // left out: caches and weights, relative to their own root
-};
 // Copies every entry of every root into `destination`, which must not exist yet; later ones overwrite earlier ones of
-// the same path. Links are followed, but not out of their root; anything but files and folders is refused.
-Result<StagedCode> StageCode(std::span<const CodeRoot> roots, const std::filesystem::path& destination);
+// the same path. Links are followed, but not out of their root; anything but files and folders is refused. Returns what
+// was left out, caches and weights, relative to its own root.
+Result<std::vector<std::string>> StageCode(std::span<const CodeRoot> roots, const std::filesystem::path& destination);
 
 // Copies a tt-metal tree without what an image does not need (.git, built, docs, ...). kNotFound where it is no
 // tt-metal checkout or its submodules are missing.
 Status CopyMetalTree(const std::filesystem::path& source, const std::filesystem::path& destination);
-// Copies a Python checkout by git's own listing, or all but caches where it is no repository. Runs git.
+// Copies a Python checkout by git's own listing, or all but caches where it is no repository. Runs git, whose reason is
+// the error where it cannot list a repository.
 Status CopyCheckout(const std::filesystem::path& source, const std::filesystem::path& destination);
 
 struct MetalProvenance {
@@ -383,8 +389,19 @@ struct MetalProvenance {
 Result<MetalProvenance> ResolveLocalMetal(const std::filesystem::path& folder);
 // Version from `git describe` over tags v*.*.*: "0.78.0", "0.78.1.dev25", with "+gNODE" when dirty.
 std::string ScmVersion(std::string_view describe, bool dirty);
-// The commit of a branch, tag or (shortened) commit of a repository that may be remote. Runs git ls-remote.
+// The commit of a branch, tag or (shortened) commit of a repository that may be remote; of a tag and a branch of one
+// name the tag's. Runs git ls-remote.
 Result<std::string> ResolveGitReference(const std::string& repo, const std::string& reference);
+// Clones the repository into `folder`, at its commit, or its reference where that is not resolved. kUnreachable with
+// git's reason. Runs git.
+Status CloneCommit(const GitSource& source, const std::filesystem::path& folder, std::stop_token stop = {});
+
+struct CheckoutState {
+  std::string sha;     // of the commit that is checked out
+  bool dirty = false;  // something was changed since, or is new
+};
+// None where the folder is in no repository, or in one without a commit. Runs git.
+std::optional<CheckoutState> ResolveCheckout(const std::filesystem::path& folder);
 
 // Files that `package --container` generates beside the staged trees.
 struct BuildFiles {

@@ -24,7 +24,7 @@ std::string Trimmed(std::string line) {
 // The remote that a reader should look at: where HEAD is, the branch's own first; else origin, else any.
 std::optional<std::string> RemoteOf(const std::filesystem::path& folder, const std::optional<std::string>& branch,
                                     const std::vector<std::string>& holding_branches) {
-  const std::vector<std::string> remotes = SplitLines(AskGit(folder, {"remote"}).value_or(""));
+  const std::vector<std::string> remotes = PartsOf(AskGit(folder, {"remote"}).value_or(""), '\n');
   const auto holds_head = [&](const std::string& remote) {
     return std::any_of(holding_branches.begin(), holding_branches.end(),
                        [&](const std::string& line) { return Trimmed(line).starts_with(remote + "/"); });
@@ -74,6 +74,20 @@ bool Take(std::string_view& text, std::string_view start) {
   return true;
 }
 
+// The commit of `reference` among lines "SHA\tNAME" of ls-remote. Names are tried in the order of gitrevisions(7); of
+// an annotated tag NAME^{} is the commit.
+std::optional<std::string> CommitOf(const std::string& reference, const std::vector<std::string>& lines) {
+  for (const char* prefix : {"", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"}) {
+    for (const char* suffix : {"^{}", ""}) {
+      const std::string end = "\t" + (prefix + reference) + suffix;
+      const auto found =
+          std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.ends_with(end); });
+      if (found != lines.end()) return found->substr(0, found->find('\t'));
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string ScmVersion(std::string_view describe, bool dirty) {
@@ -104,15 +118,22 @@ std::string ScmVersion(std::string_view describe, bool dirty) {
   return version;
 }
 
+std::optional<CheckoutState> ResolveCheckout(const std::filesystem::path& folder) {
+  const auto sha = AskGit(folder, {"rev-parse", "HEAD"});
+  if (!sha) return std::nullopt;
+  return CheckoutState{*sha, AskGit(folder, {"status", "--porcelain"}).has_value()};
+}
+
 Result<MetalProvenance> ResolveLocalMetal(const std::filesystem::path& folder) {
   SIGHTLINE_RETURN_IF_ERROR(CheckMetal(folder));
   MetalProvenance found;
-  found.sha = AskGit(folder, {"rev-parse", "HEAD"}).value_or("");
+  const CheckoutState state = ResolveCheckout(folder).value_or(CheckoutState{});
+  found.sha = state.sha;
+  found.dirty = state.dirty;
   found.describe = AskGit(folder, {"describe", "--abbrev=10", "--first-parent", "--dirty=-dirty"});
-  found.dirty = AskGit(folder, {"status", "--porcelain"}).has_value();
   found.branch = AskGit(folder, {"rev-parse", "--abbrev-ref", "HEAD"});
   const std::vector<std::string> holding =
-      SplitLines(AskGit(folder, {"branch", "-r", "--contains", "HEAD"}).value_or(""));
+      PartsOf(AskGit(folder, {"branch", "-r", "--contains", "HEAD"}).value_or(""), '\n');
   found.pushed = !holding.empty();
   found.remote = RemoteOf(folder, found.branch, holding);
   const auto release = AskGit(folder, {"describe", "--tags", "--long", "--dirty", "--match", "v[0-9]*.[0-9]*.[0-9]*",
@@ -123,14 +144,30 @@ Result<MetalProvenance> ResolveLocalMetal(const std::filesystem::path& folder) {
 
 Result<std::string> ResolveGitReference(const std::string& repo, const std::string& reference) {
   if (reference.size() == 40 && IsHexadecimal(reference)) return reference;
-  SIGHTLINE_ASSIGN_OR_RETURN(const GitAnswer answer, RunGit({"ls-remote", "--", repo, reference, reference + "^{}"}));
-  const std::vector<std::string> lines = answer.status == 0 ? SplitLines(answer.output) : std::vector<std::string>();
-  // The last line is the commit itself where an annotated tag stands before it.
-  if (!lines.empty()) return lines.back().substr(0, lines.back().find('\t'));
+  // git takes these for patterns that the end of a name must match.
+  SIGHTLINE_ASSIGN_OR_RETURN(const ProcessOutput answer,
+                             RunGit({"ls-remote", "--", repo, reference, reference + "^{}"}));
+  if (answer.exit_code == 0) {
+    if (const auto commit = CommitOf(reference, PartsOf(answer.standard_output, '\n'))) return *commit;
+  }
   if (reference.size() >= 7 && reference.size() < 40 && IsHexadecimal(reference)) return reference;
-  const std::vector<std::string> said = SplitLines(answer.complaint);
+  const std::string reason = ReasonOf(answer);
   return Fail(Code::kNotFound, fmt::format("{} has no branch, tag or commit {}{}", WithoutCredentials(repo),
-                                           PythonQuote(reference), said.empty() ? "" : "; git: " + said.back()));
+                                           PythonQuote(reference), reason.empty() ? "" : "; git: " + reason));
+}
+
+Status CloneCommit(const GitSource& source, const std::filesystem::path& folder, std::stop_token stop) {
+  const std::string commit = source.sha.value_or(source.ref);
+  const std::vector<std::string> steps[] = {
+      {"clone", "--quiet", "--filter=blob:none", "--no-checkout", "--", source.repo, folder.string()},
+      {"-C", folder.string(), "checkout", "--quiet", "--detach", commit}};
+  for (const std::vector<std::string>& words : steps) {
+    SIGHTLINE_ASSIGN_OR_RETURN(const ProcessOutput output, RunGit(words, stop));
+    if (output.exit_code == 0) continue;
+    return Fail(Code::kUnreachable,
+                fmt::format("git cannot get {} of {}: {}", commit, WithoutCredentials(source.repo), ReasonOf(output)));
+  }
+  return {};
 }
 
 }  // namespace sightline

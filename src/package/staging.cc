@@ -45,7 +45,8 @@ bool IsLeftOutOfCheckout(const std::string& name) {
   return Holds(kCheckoutLeftOut, name) || name.ends_with(".pyc") || name.ends_with(".egg-info");
 }
 
-Status StageEntry(const CodeRoot& root, const std::string& entry, const path& destination, StagedCode& staged) {
+Status StageEntry(const CodeRoot& root, const std::string& entry, const path& destination,
+                  std::vector<std::string>& dropped) {
   if (EscapesRoot(entry)) {
     return Fail(Code::kInvalidRequest,
                 fmt::format("code entry {} is expected to be a relative path without ..", PythonQuote(entry)));
@@ -56,17 +57,14 @@ Status StageEntry(const CodeRoot& root, const std::string& entry, const path& de
     return Fail(Code::kNotFound, fmt::format("code entry {} does not exist under {}, and nothing is left out silently",
                                              PythonQuote(entry), root.root.string()));
   }
-  const bool is_folder = std::filesystem::is_directory(source, error);
   const auto leave_out = [&](const path& folder, const std::string& name, bool) {
     if (!IsNeverShipped(name)) return false;
-    staged.dropped.push_back((folder / name).lexically_relative(root.root).string());
+    dropped.push_back((folder / name).lexically_relative(root.root).string());
     return true;
   };
-  std::string shown = entry;
-  while (shown.size() > 1 && shown.ends_with('/')) shown.pop_back();
-  SIGHTLINE_RETURN_IF_ERROR(CopyTree(root.root, source, destination / shown, Links::kFollowed, leave_out));
-  staged.tree.push_back(is_folder ? shown + "/" : shown);
-  return {};
+  std::string name = entry;
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return CopyTree(root.root, source, destination / name, Links::kFollowed, leave_out);
 }
 
 Status CheckIsPackage(const path& source) {
@@ -82,32 +80,41 @@ bool IsLeftOutPath(const path& relative) {
                      [](const path& part) { return IsLeftOutOfCheckout(part.string()); });
 }
 
-std::vector<std::string> SplitAtNul(const std::string& text) {
-  std::vector<std::string> names;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\0', at), text.size());
-    if (end > at) names.push_back(text.substr(at, end - at));
-    at = end + 1;
+// Whether git keeps it, or a folder above it.
+bool IsInCheckout(path folder) {
+  std::error_code error;
+  folder = std::filesystem::canonical(folder, error);
+  while (!std::filesystem::exists(folder / ".git", error)) {
+    if (!folder.has_relative_path()) return false;
+    folder = folder.parent_path();
   }
-  return names;
+  return true;
+}
+
+// Names of the files that belong to a checkout: those that git knows, and new ones that it does not ignore.
+Result<std::vector<std::string>> ListCheckout(const path& source) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const ProcessOutput listed, RunGit({"-C", source.string(), "ls-files", "-z", "--cached",
+                                                                 "--others", "--exclude-standard"}));
+  if (listed.exit_code == 0) return PartsOf(listed.standard_output, '\0');
+  return Fail(Code::kInternal, fmt::format("git cannot list the files of {}: {}", source.string(), ReasonOf(listed)));
 }
 
 }  // namespace
 
-Result<StagedCode> StageCode(std::span<const CodeRoot> roots, const path& destination) {
+Result<std::vector<std::string>> StageCode(std::span<const CodeRoot> roots, const path& destination) {
   std::error_code error;
   if (std::filesystem::exists(destination, error)) {
     return Fail(Code::kInvalidRequest, fmt::format("{} exists already, expected a new folder", destination.string()));
   }
   std::filesystem::create_directories(destination, error);
   if (error) return tl::make_unexpected(ErrnoError("cannot create", destination, error.value()));
-  StagedCode staged;
+  std::vector<std::string> dropped;
   for (const CodeRoot& root : roots) {
     for (const std::string& entry : root.paths) {
-      SIGHTLINE_RETURN_IF_ERROR(StageEntry(root, entry, destination, staged));
+      SIGHTLINE_RETURN_IF_ERROR(StageEntry(root, entry, destination, dropped));
     }
   }
-  return staged;
+  return dropped;
 }
 
 Status CopyMetalTree(const path& source, const path& destination) {
@@ -117,11 +124,14 @@ Status CopyMetalTree(const path& source, const path& destination) {
 
 Status CopyCheckout(const path& source, const path& destination) {
   SIGHTLINE_RETURN_IF_ERROR(CheckIsPackage(source));
-  SIGHTLINE_ASSIGN_OR_RETURN(const GitAnswer listed, RunGit({"-C", source.string(), "ls-files", "-z", "--cached",
-                                                             "--others", "--exclude-standard"}));
   const LeaveOut leave_out = [](const path&, const std::string& name, bool) { return IsLeftOutOfCheckout(name); };
-  if (listed.status != 0) return CopyTree(source, source, destination, Links::kKept, leave_out);
-  for (const std::string& name : SplitAtNul(listed.output)) {
+  std::vector<std::string> names;
+  if (IsInCheckout(source)) {
+    SIGHTLINE_ASSIGN_OR_RETURN(names, ListCheckout(source));
+  }
+  // None: a folder of its own, or one that the checkout around it ignores as a whole.
+  if (names.empty()) return CopyTree(source, source, destination, Links::kKept, leave_out);
+  for (const std::string& name : names) {
     std::error_code error;
     // Listed but deleted files are no files; a submodule is a folder, and not part of the listing.
     if (IsLeftOutPath(name) || !std::filesystem::is_regular_file(source / name, error)) continue;

@@ -133,6 +133,27 @@ void Value::Set(std::string_view key, Value value) {
   }
 }
 
+std::optional<std::string> TextIn(const Value& map, std::string_view key) {
+  const Value* found = map.Find(key);
+  if (!found || !found->AsText() || found->AsText()->empty()) return std::nullopt;
+  return *found->AsText();
+}
+
+Value MapIn(const Value& map, std::string_view key) {
+  const Value* found = map.Find(key);
+  return found && found->AsMap() ? *found : Value{Value::Map{}};
+}
+
+std::vector<std::string> TextsIn(const Value& map, std::string_view key) {
+  std::vector<std::string> texts;
+  const Value* found = map.Find(key);
+  if (!found || !found->AsList()) return texts;
+  for (const Value& item : *found->AsList()) {
+    if (item.AsText()) texts.push_back(*item.AsText());
+  }
+  return texts;
+}
+
 bool operator==(const Value& a, const Value& b) { return a.data == b.data; }
 bool operator==(const Value::Member& a, const Value::Member& b) { return a.key == b.key && a.value == b.value; }
 

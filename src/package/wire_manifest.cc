@@ -260,7 +260,7 @@ WireManifest ToWire(const Manifest& manifest, WireFacts facts) {
   const auto profile = manifest.ResolveProfile();
   const std::string hardware = profile ? profile->hardware.value_or("") : "";
   wire.device_count = ChipsOfHardware(hardware).value_or(1);
-  wire.producer = {std::move(facts.tt_kernel_version), std::move(facts.created_at), std::move(facts.hostname)};
+  wire.producer = {std::string(Version()), std::move(facts.created_at), std::move(facts.hostname)};
   wire.weights = manifest.weights;
   wire.auxiliary_weights = manifest.auxiliary_weights;
   WireContainer container;

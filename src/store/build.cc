@@ -100,8 +100,7 @@ StoreStatus PackageBuild::StageTrees() {
     if (error) return tl::make_unexpected(StoreError(ErrnoError("read", wheel, error.value())));
   }
   SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<CodeRoot> roots, CodeRoots(sources_, scratch_.path(), stop_));
-  SIGHTLINE_ASSIGN_OR_RETURN(const StagedCode staged, StageCode(roots, context / "code"));
-  report_.dropped = staged.dropped;
+  SIGHTLINE_ASSIGN_OR_RETURN(report_.dropped, StageCode(roots, context / "code"));
   SIGHTLINE_ASSIGN_OR_RETURN(report_.code_digest, CodeDigest(context / "code"));
   return {};
 }

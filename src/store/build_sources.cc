@@ -19,17 +19,10 @@ Result<std::string> CommitOfSource(const GitSource& source) {
 // Of a checkout that is no tt-metal: commit and whether it was changed; nothing where it is no repository.
 Value CheckoutPins(const fs::path& folder) {
   Value pins{Value::Map{}};
-  const auto git = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"git", "-C", folder.string()});
-    const Result<ProcessOutput> output = RunProcess({words});
-    std::string text = output && output->exit_code == 0 ? output->standard_output : std::string();
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    return text;
-  };
-  const std::string sha = git({"rev-parse", "HEAD"});
-  if (sha.empty()) return pins;
-  pins.Set("sha", TextValue(std::string_view(sha)));
-  pins.Set("dirty", BoolValue(!git({"status", "--porcelain"}).empty()));
+  const auto state = ResolveCheckout(folder);
+  if (!state) return pins;
+  pins.Set("sha", TextValue(std::string_view(state->sha)));
+  pins.Set("dirty", BoolValue(state->dirty));
   return pins;
 }
 
@@ -122,7 +115,7 @@ StoreStatus Resolver::Component(const char* key, fs::path& folder) {
 }
 
 StoreStatus Resolver::Wheels() {
-  for (const std::string& written : TextListMember(sources_.manifest.runtime, "wheels")) {
+  for (const std::string& written : TextsIn(sources_.manifest.runtime, "wheels")) {
     SIGHTLINE_ASSIGN_OR_RETURN(fs::path file, FindWheel(written));
     if (file.filename().string().starts_with("vllm-")) {
       return tl::make_unexpected(StoreError(
@@ -144,22 +137,11 @@ StoreResult<ResolvedSources> Resolver::Run() {
 }
 
 StoreResult<fs::path> Clone(const GitSource& git, const fs::path& folder, std::stop_token stop) {
-  ProcessLimits limits;
-  limits.stop = std::move(stop);
-  const std::vector<std::vector<std::string>> steps{
-      {"git", "clone", "--quiet", "--filter=blob:none", "--no-checkout", "--", git.repo, folder.string()},
-      {"git", "-C", folder.string(), "checkout", "--quiet", "--detach", git.sha.value_or(git.ref)}};
-  for (const std::vector<std::string>& words : steps) {
-    const ProcessCommand command{words, {{"GIT_TERMINAL_PROMPT", "0"}}};
-    SIGHTLINE_ASSIGN_OR_RETURN(const ProcessOutput output, RunProcess(command, limits));
-    if (output.exit_code == 0) continue;
-    return tl::make_unexpected(
-        StoreError(Code::kUnreachable, {"a repository cannot be cloned",
-                                        fmt::format("git could not get {} of {}", git.sha.value_or(git.ref), git.repo),
-                                        output.standard_error.substr(0, output.standard_error.find('\n')),
-                                        {}}));
-  }
-  return folder;
+  const Status cloned = CloneCommit(git, folder, std::move(stop));
+  if (cloned) return folder;
+  if (cloned.error().code == Code::kCancelled) return tl::make_unexpected(StoreError(cloned.error()));
+  return tl::make_unexpected(
+      StoreError(cloned.error().code, {"a repository cannot be cloned", cloned.error().message, {}, {}}));
 }
 
 }  // namespace

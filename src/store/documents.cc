@@ -46,31 +46,12 @@ Value TextList(const std::vector<std::string>& texts) {
   return Value{std::move(list)};
 }
 
-std::string TextMember(const Value& map, std::string_view key) {
-  return OptionalTextMember(map, key).value_or(std::string());
-}
-
-std::optional<std::string> OptionalTextMember(const Value& map, std::string_view key) {
-  const Value* member = map.Find(key);
-  const std::string* text = member == nullptr ? nullptr : member->AsText();
-  return text == nullptr ? std::nullopt : std::optional<std::string>(*text);
-}
+std::string TextMember(const Value& map, std::string_view key) { return TextIn(map, key).value_or(std::string()); }
 
 bool BoolMember(const Value& map, std::string_view key) {
   const Value* member = map.Find(key);
   const bool* value = member == nullptr ? nullptr : std::get_if<bool>(&member->data);
   return value != nullptr && *value;
-}
-
-std::vector<std::string> TextListMember(const Value& map, std::string_view key) {
-  const Value* member = map.Find(key);
-  const Value::List* list = member == nullptr ? nullptr : member->AsList();
-  std::vector<std::string> texts;
-  if (list == nullptr) return texts;
-  for (const Value& item : *list) {
-    if (const std::string* text = item.AsText()) texts.push_back(*text);
-  }
-  return texts;
 }
 
 bool RemoveMember(Value& map, std::string_view key) {

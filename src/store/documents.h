@@ -25,10 +25,7 @@ Value BoolValue(bool value);
 Value TextList(const std::vector<std::string>& texts);
 // Of a map's member that is a text; an empty one otherwise.
 std::string TextMember(const Value& map, std::string_view key);
-std::optional<std::string> OptionalTextMember(const Value& map, std::string_view key);
 bool BoolMember(const Value& map, std::string_view key);
-// The texts of a list; others are left out.
-std::vector<std::string> TextListMember(const Value& map, std::string_view key);
 // False when it was not there.
 bool RemoveMember(Value& map, std::string_view key);
 

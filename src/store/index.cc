@@ -26,13 +26,13 @@ IndexEntry ToEntry(const std::string& id, const Value& map) {
   entry.container = BoolMember(map, "container");
   entry.mode = BoolMember(map, "native") ? RunMode::kNative : RunMode::kContainer;
   entry.image = TextMember(map, "image");
-  entry.revision = OptionalTextMember(map, "revision");
+  entry.revision = TextIn(map, "revision");
   entry.manifest = TextMember(map, "manifest");
   entry.arch = TextMember(map, "arch");
-  entry.image_digest = OptionalTextMember(map, "image_digest");
-  entry.image_loaded_id = OptionalTextMember(map, "image_loaded_id");
+  entry.image_digest = TextIn(map, "image_digest");
+  entry.image_loaded_id = TextIn(map, "image_loaded_id");
   entry.profile = TextMember(map, "profile");
-  entry.profiles = TextListMember(map, "profiles");
+  entry.profiles = TextsIn(map, "profiles");
   entry.pinned = BoolMember(map, "pinned");
   for (const Value::Member& member : *map.AsMap()) {
     if (std::find(kOwnKeys.begin(), kOwnKeys.end(), member.key) == kOwnKeys.end()) {

@@ -146,7 +146,7 @@ OciConfig ConfigOf(const WireManifest& wire, const ProgramImageOptions& options)
   runs.user = "1000:1000";
   runs.folder = "/";
   const int port = static_cast<int>(wire.container->serve_profiles.front().port.value_or(kDefaultPort));
-  for (std::string word : TextListMember(wire.container->runtime, "command")) {
+  for (std::string word : TextsIn(wire.container->runtime, "command")) {
     if (word == "{host}") word = "0.0.0.0";
     if (word == "{port}") word = std::to_string(port);
     runs.command.push_back(std::move(word));

@@ -1,6 +1,6 @@
-#include "cli/word_distance.h"
-
 #include <algorithm>
+
+#include "package/package.h"
 
 namespace sightline {
 namespace {
