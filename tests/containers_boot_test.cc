@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 const std::string kLandmark = "Application startup complete";
 
 BootTracker Fed(std::string_view kind, const std::vector<std::string>& lines) {
-  BootTracker tracker(kind, kLandmark);
+  BootTracker tracker(kind, {kLandmark});
   for (const std::string& line : lines) tracker.Feed(line);
   return tracker;
 }
@@ -35,9 +35,19 @@ std::vector<StageState> States(const BootTracker& tracker) {
 constexpr auto kWaiting = StageState::kWaiting, kActive = StageState::kActive, kDone = StageState::kDone,
                kSkipped = StageState::kSkipped;
 
+TEST(BootTrackerTest, AnyOfTheLandmarksMeansReady) {
+  for (const char* line : {"Server ready after ~12s", "INFO Server ready at http://0.0.0.0:8000"}) {
+    BootTracker tracker("vllm-fork", {"Server ready after", "Server ready at"});
+    tracker.Feed("Server is nearly ready");
+    EXPECT_FALSE(tracker.ready());
+    EXPECT_TRUE(tracker.Feed(line));
+    EXPECT_TRUE(tracker.ready()) << line;
+  }
+}
+
 // Case 52.
 TEST(BootTrackerTest, VllmLogBecomesRows) {
-  BootTracker tracker("vllm-plugin", kLandmark);
+  BootTracker tracker("vllm-plugin", {kLandmark});
   EXPECT_EQ(tracker.active(), nullptr);
   EXPECT_TRUE(tracker.Feed("INFO 09-14 10:00:01 [__init__.py:31] Available plugins for group vllm.platform_plugins:"));
   EXPECT_EQ(tracker.active()->active_label, "starting the engine");
@@ -112,7 +122,7 @@ TEST(BootTrackerTest, CountsAreReadWithCare) {
 }
 
 TEST(BootTrackerTest, MemoryIsBounded) {
-  BootTracker tracker("vllm-plugin", "");
+  BootTracker tracker("vllm-plugin", {});
   for (int i = 0; i < 10'000; ++i) tracker.Feed("Error number " + std::to_string(i) + std::string(10'000, 'x'));
   EXPECT_EQ(tracker.tail().size(), 40u);
   EXPECT_EQ(tracker.causes().size(), 50u);
@@ -136,7 +146,7 @@ class FollowTest : public ::testing::Test {
     return *end;
   }
   FakeProgram fake_{"docker"};
-  BootTracker tracker_{"tt-dit-server", kLandmark};
+  BootTracker tracker_{"tt-dit-server", {kLandmark}};
   int lines_ = 0;
 };
 

@@ -211,6 +211,14 @@ TEST(EngineTest, BuildIsWrittenDown) {
   EXPECT_EQ(fake.Read("build.log"), "+ docker build --tag t .\nstep 1\nfailed to solve\n");
 }
 
+TEST(EngineTest, BuildWhoseLogCannotBeWrittenIsNotBegun) {
+  FakeProgram fake("docker");
+  const auto built = Docker().Build({"."}, "/dev/full", {});
+  ASSERT_FALSE(built);
+  EXPECT_THAT(built.error().message, HasSubstr("/dev/full"));
+  EXPECT_THAT(CallsOf(fake), IsEmpty());
+}
+
 Status Produce(ByteSink sink, size_t pieces) {
   const std::string piece(100'000, 'x');
   for (size_t i = 0; i < pieces; ++i) SIGHTLINE_RETURN_IF_ERROR(sink(AsBytes(piece)));

@@ -85,7 +85,7 @@ TEST_F(PodmanTest, LifeOfAContainer) {
       Start("trap 'exit 0' TERM; echo $A; echo Application startup complete; while :; do sleep 0.1; done");
   EXPECT_TRUE(*engine_->Exists(name_));
   EXPECT_TRUE(*engine_->IsRunning(name_));
-  BootTracker tracker("tt-dit-server", "Application startup complete");
+  BootTracker tracker("tt-dit-server", {"Application startup complete"});
   const auto boot = FollowBoot(*engine_, name_, &tracker, std::chrono::seconds(20), {});
   ASSERT_TRUE(boot);
   EXPECT_EQ(boot->kind, BootEndKind::kReady);
@@ -116,7 +116,7 @@ TEST_F(PodmanTest, Long_ContainerThatDoesNotListenIsKilled) {
 
 TEST_F(PodmanTest, Long_DeadContainerIsDiagnosed) {
   Start("echo 'error: unrecognized arguments: --refresh' >&2; exit 2");
-  BootTracker tracker("tt-dit-server", "Application startup complete");
+  BootTracker tracker("tt-dit-server", {"Application startup complete"});
   const auto boot = FollowBoot(*engine_, name_, &tracker, std::chrono::seconds(20), {});
   ASSERT_TRUE(boot);
   EXPECT_EQ(boot->kind, BootEndKind::kExited);
@@ -135,7 +135,6 @@ TEST_F(PodmanTest, Long_ImagesComeAndGo) {
   EXPECT_EQ(**engine_->ImageId(other), **id);
   ASSERT_TRUE(engine_->RemoveImage(other));
   EXPECT_FALSE(engine_->ImageId(other)->has_value());
-  EXPECT_FALSE(engine_->ListImages(std::string(kPackageLabel) + "=test")->empty());
 }
 
 TEST_F(PodmanTest, Long_ImagesAreSavedAndLoaded) {

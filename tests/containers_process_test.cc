@@ -128,13 +128,6 @@ TEST(ProcessTest, WhatIsLeftBehindDoesNotHoldUs) {
   EXPECT_LT(Clock::now() - start, milliseconds(2500));
 }
 
-TEST(ProcessTest, ForegroundGivesTheExitCode) {
-  const auto code = RunProcessInForeground(Shell("exit 7"));
-  ASSERT_TRUE(code);
-  EXPECT_EQ(*code, 7);
-  EXPECT_EQ(RunProcessInForeground({{"no-such-program-anywhere"}}).error().code, Code::kNotFound);
-}
-
 std::vector<std::string> Lines(const std::string& script, StreamEnd expected = StreamEnd::kExited) {
   std::vector<std::string> lines;
   const auto result = StreamProcess(Shell(script), {}, [&lines](std::string_view line) {

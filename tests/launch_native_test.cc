@@ -112,6 +112,18 @@ TEST_F(NativeServersTest, StopKillsWhatDoesNotEnd) {
   EXPECT_FALSE(IsAlive(started->process));
 }
 
+TEST_F(NativeServersTest, StoppingWhatHasEndedLeavesItsSuccessorAlone) {
+  const auto first = Start("exec sleep 60");
+  ASSERT_TRUE(first);
+  ::kill(first->process.pid, SIGKILL);
+  while (!ReapIfEnded(first->process.pid)) std::this_thread::sleep_for(1ms);
+  const auto second = Start("exec sleep 60");
+  ASSERT_TRUE(second);
+  ASSERT_TRUE(servers_.Stop(*first, 0s));
+  EXPECT_TRUE(IsAlive(second->process));
+  EXPECT_THAT(servers_.List(), SizeIs(1)) << "it is known to everybody still";
+}
+
 TEST_F(NativeServersTest, OneThatExitsSaysWithWhat) {
   const auto started = Start("echo sightline: no weights >&2; exit 3");
   ASSERT_TRUE(started);
@@ -228,7 +240,12 @@ TEST(LogTimeTest, SpansAndTimes) {
   EXPECT_EQ(*LogTimeSince("2026-01-31", now), "2026-01-31T00:00:00.000Z");
   EXPECT_EQ(*LogTimeSince("2026-01-31T12:34", now), "2026-01-31T12:34:00.000Z");
   EXPECT_EQ(*LogTimeSince("2026-01-31T12:34:56.7Z", now), "2026-01-31T12:34:56.700Z");
-  for (const char* wrong : {"", "10", "m", "-5m", "yesterday", "2026-1-1", "99999999999999999999s"}) {
+  EXPECT_EQ(*LogTimeSince("2026-01-01t00:30:00.123456789+09:00", now), "2025-12-31T15:30:00.123Z");
+  EXPECT_EQ(*LogTimeSince("2026-01-31 23:30:00-01:30", now), "2026-02-01T01:00:00.000Z");
+  EXPECT_EQ(*LogTimeSince("1000000000d", now), "1970-01-01T00:00:00.000Z");
+  for (const char* wrong :
+       {"", "10", "m", "-5m", "yesterday", "2026-1-1", "99999999999999999999s", "2026-02-30", "2026-01-31T24:00:00Z",
+        "2026-01-31T12:00:60.Z", "2026-01-31T12:00:00+0900", "2026-01-31T12:00:00Zx", "2026-01-31T12"}) {
     EXPECT_EQ(LogTimeSince(wrong, now).error().code, Code::kUsage) << wrong;
   }
 }

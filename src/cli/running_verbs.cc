@@ -49,16 +49,18 @@ class StopVerb : public Verb {
   Result<int> Run() override {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
     const std::unique_ptr<ShownReporter> reporter = MakeReporter(quiet_);
-    const auto stopped = launcher->Stop(request_, reporter.get());
-    if (!stopped) return ShowFailure(stopped.error(), *reporter);
-    if (stopped->empty()) {
+    const auto outcome = launcher->Stop(request_, reporter.get());
+    if (!outcome) return ShowFailure(outcome.error(), *reporter);
+    if (outcome->stopped.empty() && outcome->failures.empty()) {
       Print("nothing running\n");
     } else if (CurrentPersona() == Persona::kTtModel) {
-      Print(fmt::format("stopped {} container(s)\n", stopped->size()));
+      Print(fmt::format("stopped {} container(s)\n", outcome->stopped.size()));
     } else {
-      for (const StoppedPackage& one : *stopped) Print(fmt::format("stopped {}\n", one.name));
+      for (const StoppedPackage& one : outcome->stopped) Print(fmt::format("stopped {}\n", one.name));
     }
-    return 0;
+    int exit_code = 0;
+    for (const StoreError& failure : outcome->failures) exit_code = ShowFailure(failure, *reporter);
+    return exit_code;
   }
 
  private:

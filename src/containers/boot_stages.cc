@@ -144,7 +144,7 @@ const std::array<StageRule, 4>& ServerRules() {
   return rules;
 }
 
-// Takes the number that ends at `end`, or that begins at `begin`.
+// Of a text that is a number.
 bool Number(std::string_view text, uint64_t* value) {
   return !text.empty() && std::from_chars(text.data(), text.data() + text.size(), *value).ec == std::errc();
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "containers/boot_stages.h"
 
 namespace sightline {
@@ -22,8 +24,8 @@ bool StartsStage(std::string_view line, const StageRule& rule) {
 
 }  // namespace
 
-BootTracker::BootTracker(std::string_view kind, std::string landmark)
-    : vllm_(kind == "vllm-plugin" || kind == "vllm-fork"), landmark_(std::move(landmark)) {
+BootTracker::BootTracker(std::string_view kind, std::vector<std::string> landmarks)
+    : vllm_(kind == "vllm-plugin" || kind == "vllm-fork"), landmarks_(std::move(landmarks)) {
   for (const StageRule& rule : StageRules(vllm_)) {
     stages_.push_back({std::string(rule.active_label), std::string(rule.done_label)});
   }
@@ -37,8 +39,9 @@ const BootStage* BootTracker::active() const {
 
 bool BootTracker::Feed(std::string_view line) {
   if (ready_) return false;
-  if (!landmark_.empty() && line.find(landmark_) != std::string_view::npos) {
-    ready_ = true;
+  ready_ = std::any_of(landmarks_.begin(), landmarks_.end(),
+                       [line](const std::string& landmark) { return line.find(landmark) != std::string_view::npos; });
+  if (ready_) {
     for (BootStage& stage : stages_) {
       if (stage.state == StageState::kActive) stage.state = StageState::kDone;
       if (stage.state == StageState::kWaiting) stage.state = StageState::kSkipped;

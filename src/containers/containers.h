@@ -49,9 +49,6 @@ struct ProcessOutput {
 // kDeadline when the time was up, kCancelled when `limits.stop` asked.
 Result<ProcessOutput> RunProcess(const ProcessCommand& command, const ProcessLimits& limits = {});
 
-// Runs on our own terminal or files, in our process group: Ctrl-C reaches both. Returns its exit code.
-Result<int> RunProcessInForeground(const ProcessCommand& command);
-
 enum class StreamEnd {
   kExited,     // the process ended
   kSatisfied,  // the callback had enough
@@ -104,11 +101,6 @@ struct ContainerRow {
   std::string ports;
 };
 
-struct ImageRow {
-  std::string reference;  // "tt-model/gaze:0123456789ab"
-  std::string id;
-};
-
 // What a failed `run` leaves behind is an Error whose sentence names the cause and the remedy: a port that is taken, a
 // name in use, a missing device or image, another architecture, limits that may not be raised, an OCI runtime that does
 // not work here. Codes: kUsage (port), kNotFound (image), kDeviceLost (device), kUnsupported (architecture, runtime,
@@ -151,12 +143,12 @@ class ContainerEngine {
   // "sha256:" and 64 digits; nothing when the image is not there.
   Result<std::optional<std::string>> ImageId(const std::string& reference) const;
   Result<uint64_t> ImageBytes(const std::string& reference) const;
-  Result<std::vector<ImageRow>> ListImages(const std::string& label) const;
   Status Tag(const std::string& reference, const std::string& new_reference) const;
   Status RemoveImage(const std::string& reference) const;
   using LineCallback = std::function<void(std::string_view line)>;
   Status Pull(const std::string& reference, const LineCallback& line, const ProcessLimits& limits = {}) const;
-  // `build` with what follows it; output goes to `log_file` too, whose first line is the command.
+  // `build` with what follows it; output goes to `log_file` too, whose first line is the command. What a disk that has
+  // become full does not take is left out there.
   Status Build(const std::vector<std::string>& arguments, const std::filesystem::path& log_file,
                const LineCallback& line, const ProcessLimits& limits = {}) const;
   // `load` of the archive that `produce` writes. Returns what was loaded, one reference or id each.
@@ -244,8 +236,8 @@ struct BootStage {
 class BootTracker {
  public:
   // `kind` of the package (vllm-plugin, vllm-fork, tt-dit-server, http-server) chooses the table of stages; a line that
-  // contains `landmark` means ready. An empty landmark never comes.
-  BootTracker(std::string_view kind, std::string landmark);
+  // contains one of `landmarks` means ready. None: it never is.
+  BootTracker(std::string_view kind, std::vector<std::string> landmarks);
 
   // Returns whether anything shown changed.
   bool Feed(std::string_view line);
@@ -260,7 +252,7 @@ class BootTracker {
   bool Count(std::string_view line);
 
   bool vllm_;
-  std::string landmark_;
+  std::vector<std::string> landmarks_;
   std::vector<BootStage> stages_;
   int current_ = -1;  // stage that was started last
   bool ready_ = false;
@@ -273,7 +265,7 @@ struct BootEnd {
   int exit_code = 0;  // of the container, for kExited
   std::chrono::milliseconds elapsed{0};
 };
-// Follows the log of a container until the landmark, its end, the deadline or `stop`. The container is left as it is.
+// Follows the log of a container until a landmark, its end, the deadline or `stop`. The container is left as it is.
 // `changed` is called after each line, with whether anything shown changed.
 Result<BootEnd> FollowBoot(const ContainerEngine& engine, const std::string& name, BootTracker* tracker,
                            std::chrono::milliseconds deadline, const std::function<void(bool changed)>& changed,

@@ -87,20 +87,6 @@ Result<uint64_t> ContainerEngine::ImageBytes(const std::string& reference) const
                                            reference, LastLine(said)));
 }
 
-Result<std::vector<ImageRow>> ContainerEngine::ListImages(const std::string& label) const {
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::string said, Ask(*this,
-                                                         {"images", "--no-trunc", "--filter", "label=" + label,
-                                                          "--format", "{{.Repository}}:{{.Tag}}\t{{.ID}}"},
-                                                         QuickLimits()));
-  std::vector<ImageRow> rows;
-  for (const std::string& line : LinesOf(said)) {
-    std::vector<std::string> cells = SplitAt(line, '\t');
-    cells.resize(2);
-    rows.push_back({cells[0], WithAlgorithm(cells[1])});
-  }
-  return rows;
-}
-
 Status ContainerEngine::Tag(const std::string& reference, const std::string& new_reference) const {
   SIGHTLINE_RETURN_IF_ERROR(Ask(*this, {"tag", reference, new_reference}, QuickLimits()));
   return {};
@@ -123,10 +109,15 @@ Status ContainerEngine::Build(const std::vector<std::string>& arguments, const s
   std::FILE* log = std::fopen(log_file.c_str(), "we");
   if (log == nullptr) return tl::make_unexpected(ErrnoError("write", log_file, errno));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closed(log, std::fclose);
-  fmt::print(log, "+ {}\n", fmt::join(Command(all).arguments, " "));
+  const auto write = [log](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), log);
+    return std::fputc('\n', log) != EOF && std::fflush(log) == 0;  // people follow the file
+  };
+  if (!write(fmt::format("+ {}", fmt::join(Command(all).arguments, " ")))) {
+    return tl::make_unexpected(ErrnoError("write", log_file, errno));
+  }
   auto status = StreamCommand(*this, all, limits, [&](std::string_view text) {
-    fmt::print(log, "{}\n", text);
-    std::fflush(log);  // people follow the file
+    write(text);
     if (line) line(text);
   });
   if (!status) status.error().message += fmt::format("; the whole output is in {}", log_file.string());

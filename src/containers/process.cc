@@ -1,11 +1,5 @@
-#include <sys/wait.h>
-
-#include <array>
-#include <cerrno>
-
 #include "containers/child_process.h"
 #include "containers/log_lines.h"
-#include "containers/spawn.h"
 
 namespace sightline {
 namespace {
@@ -27,14 +21,6 @@ Result<ProcessOutput> RunProcess(const ProcessCommand& command, const ProcessLim
   }
   const int exit_code = child.Reap();
   return ProcessOutput{exit_code, std::move(child.output_text()), std::move(child.error_text())};
-}
-
-Result<int> RunProcessInForeground(const ProcessCommand& command) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const pid_t pid, SpawnInForeground(command));
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return ExitCodeOf(status);
 }
 
 Result<StreamResult> StreamProcess(const ProcessCommand& command, const ProcessLimits& limits,

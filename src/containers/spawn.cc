@@ -31,7 +31,7 @@ class FileActions {
 class Attributes {
  public:
   // Signals that we block or ignore are the child's to have.
-  explicit Attributes(short flags) {
+  Attributes() {
     ::posix_spawnattr_init(&attributes_);
     sigset_t none, all;
     sigemptyset(&none);
@@ -39,8 +39,7 @@ class Attributes {
     ::posix_spawnattr_setsigmask(&attributes_, &none);
     ::posix_spawnattr_setsigdefault(&attributes_, &all);
     ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(&attributes_,
-                               static_cast<short>(flags | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   Attributes(const Attributes&) = delete;
   Attributes& operator=(const Attributes&) = delete;
@@ -128,13 +127,7 @@ Result<pid_t> SpawnWithPipes(const ProcessCommand& command, const SpawnPipes& pi
   ::posix_spawn_file_actions_adddup2(actions.get(), pipes.child_output(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(actions.get(), pipes.child_error(), STDERR_FILENO);
   ::posix_spawn_file_actions_addclosefrom_np(actions.get(), STDERR_FILENO + 1);
-  return Spawn(command, &actions, Attributes(POSIX_SPAWN_SETPGROUP));
-}
-
-Result<pid_t> SpawnInForeground(const ProcessCommand& command) {
-  FileActions actions;
-  ::posix_spawn_file_actions_addclosefrom_np(actions.get(), STDERR_FILENO + 1);
-  return Spawn(command, &actions, Attributes(0));
+  return Spawn(command, &actions, Attributes());
 }
 
 int ExitCodeOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }

@@ -32,8 +32,6 @@ class SpawnPipes {
 
 // The child leads a process group of its own.
 Result<pid_t> SpawnWithPipes(const ProcessCommand& command, const SpawnPipes& pipes);
-// In our group, with our standard input, output and error.
-Result<pid_t> SpawnInForeground(const ProcessCommand& command);
 
 // Of a status of waitpid: the exit code, or 128 + the signal.
 int ExitCodeOf(int status);

@@ -40,9 +40,9 @@ Result<LaunchSettings> LaunchSettingsFromEnvironment();
 // How long a server may take to become ready: TT_MODEL_READY_TIMEOUT, a whole number of seconds, else four hours.
 Result<std::chrono::seconds> ReadyTimeoutFromEnvironment();
 
-// Whether nothing listens there: binds the wildcard address, with SO_REUSEADDR.
-bool PortIsFree(int port);
 // `wanted`, or kUsage where it is taken; else the first free one of 100 from 20000 on, kBusy naming --port without any.
+// Free is where the wildcard address can be bound, with SO_REUSEADDR. Other reasons for which it cannot are said as
+// they are: kNoPermission for a port that this user may not bind.
 Result<int> PickPort(std::optional<int> wanted);
 
 // The profile under which a package runs natively.
@@ -64,7 +64,6 @@ struct ServeRequest {
   std::vector<std::string> arguments{};        // for the server, as they are
   std::chrono::seconds ready_timeout{14'400};  // see ReadyTimeoutFromEnvironment
   LicenseQuestion license{};
-  std::function<void(std::string_view line)> log_line{};  // of the server, while it is waited for
 };
 
 enum class ServeEnd {
@@ -95,7 +94,7 @@ struct RunningPackage {
   std::string name;    // "tt-model-gaze-p150"; of a native server what its files are called by
   std::string target;  // "org/name", a short name, or the package's own name where nothing better is known
   std::string profile;
-  std::string status;    // "ready", "starting", "running" (a container), "exited"
+  std::string status;    // "ready", "starting" (native), "running" where that is all that is known, "exited"
   int port = 0;          // 0: none is published
   std::string uptime{};  // in words
   std::optional<int64_t> uptime_seconds{};
@@ -115,13 +114,18 @@ struct StoppedPackage {
   RunMode mode = RunMode::kContainer;
   StopReport report;
 };
+// What could not be stopped keeps nothing else from being stopped.
+struct StopOutcome {
+  std::vector<StoppedPackage> stopped;
+  std::vector<StoreError> failures;
+};
 
 struct LogRequest {
   std::string target;
   std::optional<std::string> profile{};
   bool follow = false;
   std::optional<int64_t> tail{};  // last lines; none: all
-  std::string since{};            // "10m", "2h30m", "45s" back, or 2026-01-31T12:00:00Z; empty: from the beginning
+  std::string since{};            // "10m", "2h30m", "45s" back, or an RFC 3339 time; empty: from the beginning
 };
 
 struct ProfileRow {
@@ -146,20 +150,21 @@ class Launcher {
   // Finds or fetches the package, its image or nothing, and its weights; starts it and waits until its log says that it
   // is ready. kBusy when it runs already or no port or device is free, kUsage for a port that is taken.
   StoreResult<ServeReport> Serve(const ServeRequest& request, Reporter* reporter, std::stop_token stop = {});
-  // The command that Serve would run, as one line for a shell. Creates nothing, starts nothing, needs no engine.
+  // The command that Serve would run, on the first port that it would try, as one line for a shell. Creates nothing,
+  // starts nothing, needs no engine.
   StoreResult<std::string> PrintableCommand(const ServeRequest& request, Reporter* reporter, std::stop_token stop = {});
   // The words of the native server in the foreground, program first: for execv. Fetches what is missing.
   StoreResult<std::vector<std::string>> NativeCommand(const ServeRequest& request, Reporter* reporter,
                                                       std::stop_token stop = {});
 
-  // Everything that runs of this package, its default profile first. Nothing may be running. kNotFound with what to
-  // type for a package that is not here.
-  StoreResult<std::vector<StoppedPackage>> Stop(const StopRequest& request, Reporter* reporter);
+  // Everything that runs of this package, its default profile first, or everything that runs. Nothing may be running.
+  // kNotFound with what to type for a package that is not here.
+  StoreResult<StopOutcome> Stop(const StopRequest& request, Reporter* reporter);
   // Containers and native servers, the latter first; `all`: also what has ended. An engine that does not answer is a
   // note.
   Result<std::vector<RunningPackage>> Running(bool all, Reporter* reporter);
-  // Hands over each line; returns the exit code of what printed it (128 + SIGINT when `stop` asked). kNotFound when
-  // nothing of it runs and nothing that has ended is left to be read.
+  // Hands over each line; returns the exit code of what printed it (128 + SIGINT when `stop` asked). kUsage for a
+  // `since` that is no time, kNotFound when nothing of it runs and nothing that has ended is left to be read.
   StoreResult<int> ReadLogs(const LogRequest& request, const std::function<void(std::string_view line)>& line,
                             std::stop_token stop = {});
   StoreResult<std::vector<ProfileRow>> Profiles(const std::string& target);

@@ -49,9 +49,7 @@ StoreResult<std::string> PrintableContainer(const LaunchSettings& settings, cons
     if (!grant && !request.devices.empty()) return tl::make_unexpected(grant.error());
     if (engine->IsRootless().value_or(false)) input.user = input.group = 0;
   }
-  std::error_code ignored;
-  input.hf_home = std::filesystem::weakly_canonical(input.hf_home, ignored);
-  input.hub_cache = std::filesystem::weakly_canonical(input.hub_cache, ignored);
+  SIGHTLINE_RETURN_IF_ERROR(ResolveFolders(input));
   SIGHTLINE_ASSIGN_OR_RETURN(std::vector<std::string> words, DockerRunCommand(input));
   words.insert(words.begin() + 1, options.arguments.begin(), options.arguments.end());
   return ShellJoin(words);
@@ -81,14 +79,12 @@ StoreResult<std::string> Launcher::PrintableCommand(const ServeRequest& request,
                                                     std::stop_token stop) {
   ServeRequest unchanged = request;
   unchanged.refresh = false;
-  SIGHTLINE_ASSIGN_OR_RETURN(const FoundPackage found, FindPackage(state_->store, unchanged, Told(reporter), stop));
+  Reporter& told = Told(reporter);
+  SIGHTLINE_ASSIGN_OR_RETURN(const FoundPackage found, FindPackage(state_->store, unchanged, told, stop));
   const LocalPackage& package = found.package;
-  const bool has_image = package.manifest.container && !package.manifest.container->image.tag.empty();
-  if (request.mode == RunMode::kContainer || (!request.mode && (has_image || !package.native))) {
-    return PrintableContainer(state_->settings, package, request);
-  }
-  SIGHTLINE_ASSIGN_OR_RETURN([[maybe_unused]] const RunChoice native,
-                             ChooseRun(package.manifest, package.native, {}, RunMode::kNative));
+  SIGHTLINE_ASSIGN_OR_RETURN(const RunChoice choice, Choose(state_->store, package, request));
+  if (!choice.reason.empty()) told.OnNote(choice.reason);
+  if (choice.mode == RunMode::kContainer) return PrintableContainer(state_->settings, package, request);
   SIGHTLINE_RETURN_IF_ERROR(CheckNativeRequest(request));
   const int port = request.port.value_or(kDefaultPort);
   return ShellJoin(NativeWords(state_->settings, *package.native, WeightsFolder(state_->store, package.native->weights),

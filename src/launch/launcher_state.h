@@ -44,6 +44,8 @@ struct ContainerPlan {
 // Profile, names and folders; no devices, no port, no look at the engine.
 StoreResult<ContainerPlan> PlanContainer(const LaunchSettings& settings, const LocalPackage& package,
                                          const std::optional<std::string>& profile);
+// Its folders without links, which a container could not follow; parts that are not there yet stay as they are.
+Status ResolveFolders(DockerRunInput& input);
 // As many devices as the profile wants, free ones or those asked for.
 StoreResult<DeviceGrant> GrantDevices(const ContainerEngine& engine, const LocalPackage& package,
                                       const ServeProfile& profile, const std::string& asked,

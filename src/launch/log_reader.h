@@ -33,8 +33,9 @@ class LogReader {
   std::string partial_;
 };
 
-// "90s", "10m", "2h30m", "1d" before `now`, or a time as 2026-01-31, 2026-01-31T12:00 or 2026-01-31T12:00:00Z (UTC), in
-// the form in which log lines begin. kUsage for anything else.
+// "90s", "10m", "2h30m", "1d" before `now`, or a time by RFC 3339 as 2026-01-31T12:00:00+09:00, of which everything
+// behind the day, the seconds or the offset (then UTC) may be left out: as UTC in the form in which log lines begin.
+// kUsage for anything else.
 Result<std::string> LogTimeSince(const std::string& since, std::chrono::system_clock::time_point now);
 
 // Lines from `since` on (a time as LogTimeSince gives it; empty: all); a line without a time has that of the line

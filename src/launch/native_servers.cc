@@ -161,8 +161,10 @@ Result<StopReport> NativeServers::Stop(const NativeServer& server, std::chrono::
                               server.process.pid, server.target));
     }
   }
+  // Another of that name may have been started since `server` was looked up: its record stays.
+  const auto recorded = ReadRecord(FileOf(server.name));
   std::error_code ignored;
-  std::filesystem::remove(FileOf(server.name), ignored);
+  if (recorded && recorded->process == server.process) std::filesystem::remove(FileOf(server.name), ignored);
   return report;
 }
 

@@ -41,7 +41,7 @@ class NativeServers {
   static std::string NameOf(const std::string& target);
   std::filesystem::path LogOf(const std::string& name) const;
 
-  // Those that run, sorted by name. Records of others are removed on the way.
+  // Those that run, sorted by name.
   std::vector<NativeServer> List() const;
   // Only when it runs.
   std::optional<NativeServer> Find(const std::string& name) const;

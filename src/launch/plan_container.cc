@@ -23,6 +23,16 @@ StoreResult<ContainerPlan> PlanContainer(const LaunchSettings& settings, const L
   return plan;
 }
 
+Status ResolveFolders(DockerRunInput& input) {
+  for (std::filesystem::path* folder : {&input.hf_home, &input.hub_cache}) {
+    std::error_code error;
+    std::filesystem::path resolved = std::filesystem::weakly_canonical(*folder, error);
+    if (error) return tl::make_unexpected(ErrnoError("read", *folder, error.value()));
+    *folder = std::move(resolved);
+  }
+  return {};
+}
+
 StoreResult<DeviceGrant> GrantDevices(const ContainerEngine& engine, const LocalPackage& package,
                                       const ServeProfile& profile, const std::string& asked,
                                       const std::filesystem::path& host_root) {

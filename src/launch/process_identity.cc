@@ -31,9 +31,6 @@ std::optional<ProcessIdentity> IdentifyProcess(pid_t pid) {
   return process;
 }
 
-bool IsAlive(const ProcessIdentity& process) {
-  const auto found = IdentifyProcess(process.pid);
-  return found && found->start_ticks == process.start_ticks && found->boot == process.boot;
-}
+bool IsAlive(const ProcessIdentity& process) { return IdentifyProcess(process.pid) == process; }
 
 }  // namespace sightline

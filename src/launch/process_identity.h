@@ -14,6 +14,8 @@ struct ProcessIdentity {
   pid_t pid = -1;
   uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
   std::string boot{};        // /proc/sys/kernel/random/boot_id; empty where the kernel does not say
+
+  bool operator==(const ProcessIdentity&) const = default;
 };
 
 // Nothing when there is no such process, or when it has ended and only waits to be reaped.

@@ -15,14 +15,10 @@ constexpr int kInterrupted = 128 + 2;  // SIGINT, as shells say it
 using LineCallback = std::function<void(std::string_view line)>;
 
 // `server` is none where the log of one that has ended is shown.
-StoreResult<int> ReadNative(const std::filesystem::path& log, const std::optional<NativeServer>& server,
-                            const LogRequest& request, const LineCallback& line, const std::stop_token& stop) {
-  std::string since;
-  if (!request.since.empty()) {
-    SIGHTLINE_ASSIGN_OR_RETURN(since, LogTimeSince(request.since, std::chrono::system_clock::now()));
-  }
+int ReadNative(const std::filesystem::path& log, const std::optional<NativeServer>& server, const LogRequest& request,
+               const LineCallback& line, const std::stop_token& stop) {
   LogReader reader(log);
-  std::vector<std::string> lines = LinesSince(reader.Read(), since);
+  std::vector<std::string> lines = LinesSince(reader.Read(), request.since);
   if (request.tail && std::cmp_less(*request.tail, lines.size())) {
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(*request.tail));
   }
@@ -79,7 +75,11 @@ StoreError NothingRuns(const std::string& target, const std::string& program) {
 
 }  // namespace
 
-StoreResult<int> Launcher::ReadLogs(const LogRequest& request, const LineCallback& line, std::stop_token stop) {
+StoreResult<int> Launcher::ReadLogs(const LogRequest& wanted, const LineCallback& line, std::stop_token stop) {
+  LogRequest request = wanted;
+  if (!request.since.empty()) {
+    SIGHTLINE_ASSIGN_OR_RETURN(request.since, LogTimeSince(request.since, std::chrono::system_clock::now()));
+  }
   const std::string& program = state_->settings.store.program;
   const auto found = FindInstalled(state_->store, request.target);
   const std::string name = NativeName(request.target, found);

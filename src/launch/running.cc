@@ -117,18 +117,57 @@ std::string_view Describe(const StopReport& report) {
   return report.clean ? "clean shutdown" : "killed";
 }
 
-// Stops one thing and says how it went.
-template <typename Stopping>
-StoreResult<StoppedPackage> StopOne(Reporter& reporter, const std::string& name, RunMode mode, Stopping stopping) {
-  ReportedStep step(reporter, "stop-" + name, "stopping " + name);
-  SIGHTLINE_ASSIGN_OR_RETURN(const StopReport report, stopping());
-  step.Done("stopped " + name, std::string(Describe(report)));
-  if (mode == RunMode::kContainer && !report.clean && report.reset != ChipReset::kNotNeeded) {
-    reporter.OnWarning(
-        "a server that had to be killed may leave the card unusable: only a reboot of the host is "
-        "certain to bring it back");
+// Whether the chips of a container that has to be killed are to be reset.
+bool HoldsChips(const ContainerState& container) { return !ClaimedChips({container}, /*inventory=*/{0}).empty(); }
+
+// Stops one thing after the other, and goes on where one cannot be stopped.
+class Stopping {
+ public:
+  Stopping(std::chrono::seconds grace, Reporter& reporter) : grace_(grace), reporter_(reporter) {}
+
+  void Stop(const NativeServers& natives, const NativeServer& server) {
+    ReportedStep step(reporter_, "stop-" + server.name, "stopping " + server.name);
+    Keep(step, server.name, RunMode::kNative, natives.Stop(server, grace_));
   }
-  return StoppedPackage{name, mode, report};
+  // Without `reset_image` no chip is reset.
+  void Stop(const ContainerEngine& engine, const std::string& name, const std::string& reset_image) {
+    ReportedStep step(reporter_, "stop-" + name, "stopping " + name);
+    Keep(step, name, RunMode::kContainer, StopContainer(engine, name, reset_image, grace_));
+  }
+  void StopEveryContainer(const ContainerEngine& engine);
+  void AddFailure(StoreError error) { outcome_.failures.push_back(std::move(error)); }
+
+  bool any() const { return !outcome_.stopped.empty() || !outcome_.failures.empty(); }
+  StopOutcome Take() { return std::move(outcome_); }
+
+ private:
+  void Keep(ReportedStep& step, const std::string& name, RunMode mode, const Result<StopReport>& report) {
+    if (!report) return AddFailure(StoreError(Error{report.error().code, name + ": " + report.error().message, {}}));
+    step.Done("stopped " + name, std::string(Describe(*report)));
+    if (report->reset != ChipReset::kNotNeeded) {
+      reporter_.OnWarning(
+          "a server that had to be killed may leave the card unusable: only a reboot of the host is "
+          "certain to bring it back");
+    }
+    outcome_.stopped.push_back({name, mode, *report});
+  }
+
+  std::chrono::seconds grace_;
+  Reporter& reporter_;
+  StopOutcome outcome_;
+};
+
+void Stopping::StopEveryContainer(const ContainerEngine& engine) {
+  const auto listed = engine.List(std::string(kPackageLabel), /*all=*/false);
+  if (!listed) return AddFailure(StoreError(listed.error()));
+  for (const ContainerRow& row : *listed) {
+    const auto state = engine.Inspect(row.name);
+    if (!state) {
+      AddFailure(StoreError(state.error()));
+    } else if (*state) {  // else it has gone meanwhile
+      Stop(engine, row.name, HoldsChips(**state) ? row.image : "");
+    }
+  }
 }
 
 }  // namespace
@@ -147,54 +186,36 @@ Result<std::vector<RunningPackage>> Launcher::Running(bool all, Reporter* report
   return rows;
 }
 
-StoreResult<std::vector<StoppedPackage>> Launcher::Stop(const StopRequest& request, Reporter* reporter) {
-  Reporter& told = Told(reporter);
-  std::vector<StoppedPackage> stopped;
-  const auto stop_native = [&](const NativeServer& server) -> StoreStatus {
-    SIGHTLINE_ASSIGN_OR_RETURN(StoppedPackage one, StopOne(told, server.name, RunMode::kNative, [&] {
-                                 return state_->natives.Stop(server, request.grace);
-                               }));
-    stopped.push_back(std::move(one));
-    return {};
-  };
-  const auto stop_container = [&](const ContainerEngine& engine, const std::string& name,
-                                  const std::string& image) -> StoreStatus {
-    SIGHTLINE_ASSIGN_OR_RETURN(StoppedPackage one, StopOne(told, name, RunMode::kContainer, [&] {
-                                 return StopContainer(engine, name, image, request.grace);
-                               }));
-    stopped.push_back(std::move(one));
-    return {};
-  };
+StoreResult<StopOutcome> Launcher::Stop(const StopRequest& request, Reporter* reporter) {
+  Stopping stopping(request.grace, Told(reporter));
+  // Native servers come first: an engine whose daemon is dead may take its time to say so.
   if (request.target.empty()) {
-    for (const NativeServer& server : state_->natives.List()) SIGHTLINE_RETURN_IF_ERROR(stop_native(server));
+    for (const NativeServer& server : state_->natives.List()) stopping.Stop(state_->natives, server);
     const auto engine = state_->store.Engine();
-    if (!engine) return stopped;
-    SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<RunningPackage> running, Containers(*engine, false));
-    for (const RunningPackage& row : running) SIGHTLINE_RETURN_IF_ERROR(stop_container(*engine, row.name, row.image));
-    return stopped;
+    if (engine) stopping.StopEveryContainer(*engine);  // else there are no containers
+    return stopping.Take();
   }
   const auto found = FindInstalled(state_->store, request.target);
   if (WantsNative(request.profile)) {
     const auto server = state_->natives.Find(NativeName(request.target, found));
-    if (server) SIGHTLINE_RETURN_IF_ERROR(stop_native(*server));
+    if (server) stopping.Stop(state_->natives, *server);
   }
-  if (!found && !stopped.empty()) return stopped;
+  if (!found && stopping.any()) return stopping.Take();
   if (!found) return tl::make_unexpected(found.error());
-  if (!WantsContainer(request.profile)) return stopped;
+  if (!WantsContainer(request.profile)) return stopping.Take();
   SIGHTLINE_ASSIGN_OR_RETURN(const auto candidates, CandidateContainers(found->package, request.profile));
   const auto engine = state_->store.Engine();
   if (!engine) {
     // Where no engine is, no container runs; a package that runs natively never needed one.
-    if (found->package.native || !stopped.empty()) return stopped;
+    if (found->package.native || stopping.any()) return stopping.Take();
     return tl::make_unexpected(StoreError(engine.error()));
   }
   for (const std::string& name : candidates) {
     const auto running = engine->IsRunning(name);
-    if (!running && found->package.native) continue;
-    if (!running) return tl::make_unexpected(StoreError(running.error()));
-    if (*running) SIGHTLINE_RETURN_IF_ERROR(stop_container(*engine, name, ImageOf(found->package)));
+    if (running && *running) stopping.Stop(*engine, name, ImageOf(found->package));
+    if (!running && !found->package.native) stopping.AddFailure(StoreError(running.error()));
   }
-  return stopped;
+  return stopping.Take();
 }
 
 }  // namespace sightline

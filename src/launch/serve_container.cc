@@ -152,8 +152,7 @@ StoreStatus ContainerServing::RunContainer(const ContainerEngine& engine) {
                                                                request_.devices, settings_.store.host_root));
   plan_.input.detach = true;
   plan_.input.arguments = request_.arguments;
-  plan_.input.hf_home = std::filesystem::canonical(plan_.input.hf_home);
-  plan_.input.hub_cache = std::filesystem::canonical(plan_.input.hub_cache);
+  SIGHTLINE_RETURN_IF_ERROR(ResolveFolders(plan_.input));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::string> words, DockerRunCommand(plan_.input));
   constexpr size_t kProgramAndRun = 2;
   const auto id = engine.Run({words.begin() + kProgramAndRun, words.end()}, {});
@@ -180,23 +179,14 @@ StoreStatus ContainerServing::Start(const ContainerEngine& engine) {
 }
 
 StoreResult<ServeReport> ContainerServing::Follow(const ContainerEngine& engine) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::string> landmarks, ReadyLandmarks(*plan_.container));
-  BootTracker tracker(plan_.container->kind, landmarks.empty() ? "" : landmarks.front());
+  SIGHTLINE_ASSIGN_OR_RETURN(std::vector<std::string> landmarks, ReadyLandmarks(*plan_.container));
+  BootTracker tracker(plan_.container->kind, std::move(landmarks));
   BootReport boot(tracker, reporter_);
-  bool other_landmark = false;
-  std::stop_source enough;
-  const std::stop_callback forward(stop_, [&enough] { enough.request_stop(); });
-  const auto line_came = [&](bool changed) {
+  const auto line_came = [&boot](bool changed) {
     if (changed) boot.Update();
-    if (tracker.tail().empty()) return;
-    const std::string& line = tracker.tail().back();
-    if (request_.log_line) request_.log_line(line);
-    for (const std::string& landmark : landmarks) other_landmark |= line.find(landmark) != std::string::npos;
-    if (other_landmark) enough.request_stop();
   };
-  SIGHTLINE_ASSIGN_OR_RETURN(
-      BootEnd end, FollowBoot(engine, plan_.name, &tracker, request_.ready_timeout, line_came, enough.get_token()));
-  if (other_landmark) end.kind = BootEndKind::kReady;
+  SIGHTLINE_ASSIGN_OR_RETURN(const BootEnd end,
+                             FollowBoot(engine, plan_.name, &tracker, request_.ready_timeout, line_came, stop_));
   ServeReport report = Report(end.kind == BootEndKind::kReady       ? ServeEnd::kReady
                               : end.kind == BootEndKind::kCancelled ? ServeEnd::kInterrupted
                                                                     : ServeEnd::kNotReady);

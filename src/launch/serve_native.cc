@@ -172,7 +172,6 @@ StoreResult<ServeReport> ServeNatively(const LaunchSettings& settings, Store& st
   const NativeEnd end = natives.WaitUntilReady(
       server, request.ready_timeout,
       [&](const std::string& line) {
-        if (request.log_line) request.log_line(line);
         constexpr uint64_t kAll = 100;
         if (const auto percent = PercentOf(line)) {
           reporter.OnProgress({"boot", *percent, kAll, ProgressUnit::kCount, *percent});

@@ -15,6 +15,7 @@ class ContainerServeTest(FakeDockerTest):
         done = self.tt_model("serve", "org/gaze", "--port", port, "--no-weights")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("✓ org/gaze ready", done.stdout)
+        self.assertNotIn("Application startup complete", done.stdout + done.stderr)  # no line of its log
         self.assertIn("tt-model-gaze-default", done.stdout)
         [run] = self.calls("run")
         self.assertEqual(run[:4], ["run", "--detach", "--name", "tt-model-gaze-default"])
