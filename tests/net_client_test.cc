@@ -242,5 +242,19 @@ TEST(Urls, OriginsResolveAndPrint) {
   EXPECT_EQ(PercentEncoded("a/b~c", "/"), "a/b~c");
 }
 
+TEST(Urls, OnlyThisMachineIsLoopback) {
+  for (const char* url : {"http://localhost", "HTTP://LocalHost:5000/a", "https://127.0.0.1/", "http://127.1.2.3:80",
+                          "http://[::1]:5000/v2/", "http://user:word@localhost/"}) {
+    EXPECT_TRUE(IsLoopbackUrl(url)) << url;
+  }
+  for (const char* url :
+       {"http://127.evil.example", "http://127.0.0.1.evil.example/", "http://127.0.0.evil", "http://localhost:x@evil",
+        "http://localhost.evil.example", "http://evil.example/@localhost", "http://evil.example#localhost",
+        "http://[::2]/", "http://128.0.0.1/", "http://127.0.0.1@evil.example", "http://evil.localhost",
+        "http://0.0.0.0/", "ftp://localhost/", "localhost", ""}) {
+    EXPECT_FALSE(IsLoopbackUrl(url)) << url;
+  }
+}
+
 }  // namespace
 }  // namespace sightline

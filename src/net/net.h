@@ -185,6 +185,9 @@ class HttpClient {
 // "https://host:443" of "https://user:word@Host/path?query": what may see the same secrets; empty when it is no http or
 // https URL.
 std::string UrlOrigin(const std::string& url);
+// Whether what an http or https URL names is this machine, for sure: localhost, [::1] or an address 127.x.y.z. No other
+// name counts, whatever it looks like.
+bool IsLoopbackUrl(const std::string& url);
 // `location` as seen from `base`, as in a Location header (RFC 3986, 5.2); empty when there is no such URL.
 std::string ResolveUrl(const std::string& base, const std::string& location);
 // For messages: without user, password, query and fragment.

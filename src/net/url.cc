@@ -1,5 +1,6 @@
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "net/net.h"
@@ -29,6 +30,18 @@ std::string Part(const Url& url, CURLUPart part, unsigned flags = 0) {
 
 bool IsHttp(std::string_view scheme) { return scheme == "http" || scheme == "https"; }
 
+// 127.x.y.z: four numbers, which no name can be.
+bool IsLoopbackAddress(std::string_view host) {
+  if (!host.starts_with("127.") || std::count(host.begin(), host.end(), '.') != 3) return false;
+  for (size_t start = 0; start <= host.size();) {
+    const size_t end = std::min(host.find('.', start), host.size());
+    const std::string_view number = host.substr(start, end - start);
+    if (number.empty() || number.size() > 3 || number.find_first_not_of("0123456789") != number.npos) return false;
+    start = end + 1;
+  }
+  return true;
+}
+
 std::string LowerCase(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
   return text;
@@ -42,6 +55,12 @@ std::string UrlOrigin(const std::string& text) {
   const std::string scheme = LowerCase(Part(url, CURLUPART_SCHEME));
   if (!IsHttp(scheme)) return {};
   return scheme + "://" + LowerCase(Part(url, CURLUPART_HOST)) + ":" + Part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+}
+
+bool IsLoopbackUrl(const std::string& text) {
+  if (UrlOrigin(text).empty()) return false;
+  const std::string host = LowerCase(Part(Parse(text), CURLUPART_HOST));
+  return host == "localhost" || host == "[::1]" || IsLoopbackAddress(host);
 }
 
 std::string ResolveUrl(const std::string& base, const std::string& location) {

@@ -92,20 +92,14 @@ AuthChallenge ParseChallenge(std::string_view header) {
   }
 }
 
-bool IsLoopback(std::string_view host) {
-  if (host.starts_with("[::1]")) return true;
-  const std::string name = LowerCase(host.substr(0, host.find(':')));
-  return name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.");
-}
-
 RegistrySession::RegistrySession(const OciReference& reference, RegistryOptions options)
     : reference_(reference), options_(std::move(options)) {
   // Docker's own registry answers under another name, and puts what has no owner into library/.
   const bool hub = reference.host == "docker.io" || reference.host == "index.docker.io";
   if (hub && reference.repository.find('/') == std::string::npos)
     reference_.repository = "library/" + reference.repository;
-  const bool plain = options_.plain_http || IsLoopback(reference.host);
-  base_ = fmt::format("{}://{}/v2/", plain ? "http" : "https", hub ? "registry-1.docker.io" : reference.host);
+  const std::string base = fmt::format("http://{}/v2/", hub ? "registry-1.docker.io" : reference.host);
+  base_ = IsLoopbackUrl(base) ? base : "https" + base.substr(4);
   HttpClientOptions http;
   http.stall_timeout =
       std::max(std::chrono::seconds(1), std::chrono::duration_cast<std::chrono::seconds>(options_.timeout));
@@ -182,11 +176,8 @@ Status RegistrySession::FetchToken(const AuthChallenge& challenge) {
   };
   HttpCall call;
   call.url = parameter("realm");
-  const std::string origin = UrlOrigin(call.url);
-  const bool plain = call.url.starts_with("http://");
-  const std::string_view host = plain ? std::string_view(call.url).substr(7) : std::string_view();
   // A password may go to whom the registry names, but not in the open.
-  if (origin.empty() || (plain && !IsLoopback(host) && !options_.plain_http)) {
+  if (!UrlOrigin(call.url).starts_with("https:") && !IsLoopbackUrl(call.url)) {
     return Fail(Code::kNoPermission, fmt::format("{}: sends us to {} for a token, expected an https URL",
                                                  reference_.host, PrintableUrl(call.url)));
   }

@@ -14,9 +14,6 @@ struct AuthChallenge {
 // The first challenge that we can meet; an empty scheme when there is none.
 AuthChallenge ParseChallenge(std::string_view header);
 
-// Whether the host of "name:port" is this machine.
-bool IsLoopback(std::string_view host);
-
 // Not thread-safe.
 class RegistrySession {
  public:
