@@ -49,15 +49,13 @@ class ArchiveTest : public ::testing::Test {
   // A folder inside another, so that what escapes is seen.
   std::filesystem::path folder() const { return outer_.path() / "inner"; }
 
-  Result<UnpackReport> Unpack(const std::string& archive, Whiteouts whiteouts = Whiteouts::kPlainFiles,
-                              const UnpackLimits& limits = {}) {
+  Result<UnpackReport> Unpack(const std::string& archive, const UnpackLimits& limits = {}) {
     Pieces pieces(archive);
-    return UnpackArchive(pieces, folder(), whiteouts, limits);
+    return UnpackArchive(pieces, folder(), limits);
   }
-  std::string Refusal(const std::string& archive, Whiteouts whiteouts = Whiteouts::kPlainFiles,
-                      const UnpackLimits& limits = {}) {
+  std::string Refusal(const std::string& archive, const UnpackLimits& limits = {}) {
     std::filesystem::remove_all(folder());
-    const auto report = Unpack(archive, whiteouts, limits);
+    const auto report = Unpack(archive, limits);
     EXPECT_FALSE(report);
     if (report) return "";
     EXPECT_EQ(report.error().code, Code::kInvalidRequest) << report.error().message;
@@ -109,7 +107,7 @@ TEST_F(ArchiveTest, CompressedOnesToo) {
     const std::string script = std::string(program) + " -c < inner.tar > inner.packed 2>/dev/null";
     if (std::system(("cd " + outer_.path().string() + " && " + script).c_str()) != 0) continue;  // is not installed
     std::filesystem::remove_all(folder());
-    const auto report = UnpackArchiveFile(outer_.path() / "inner.packed", folder(), Whiteouts::kPlainFiles);
+    const auto report = UnpackArchiveFile(outer_.path() / "inner.packed", folder());
     ASSERT_TRUE(report) << program << ": " << report.error().message;
     EXPECT_EQ(ReadText(folder() / "a"), "content");
     EXPECT_EQ(report->plain_digest, "sha256:" + Sha256Hex(AsBytes(ReadText(outer_.path() / "inner.tar"))));
@@ -174,16 +172,15 @@ TEST_F(ArchiveTest, NamesComeOnce) {
 TEST_F(ArchiveTest, BombsAreRefused) {
   UnpackLimits limits;
   limits.max_entries = 3;
-  EXPECT_THAT(
-      Refusal(Tar(TarMember{"a"}, TarMember{"b"}, TarMember{"c"}, TarMember{"d"}), Whiteouts::kPlainFiles, limits),
-      HasSubstr("has more than 3 members"));
+  EXPECT_THAT(Refusal(Tar(TarMember{"a"}, TarMember{"b"}, TarMember{"c"}, TarMember{"d"}), limits),
+              HasSubstr("has more than 3 members"));
   limits = {};
   limits.max_bytes = 10;
-  EXPECT_THAT(Refusal(Tar(TarMember{"a", "12345"}, TarMember{"b", "678901"}), Whiteouts::kPlainFiles, limits),
+  EXPECT_THAT(Refusal(Tar(TarMember{"a", "12345"}, TarMember{"b", "678901"}), limits),
               HasSubstr("holds more than 10 bytes"));
   limits = {};
   limits.max_depth = 2;
-  EXPECT_THAT(Refusal(Tar(TarMember{"a/b/c"}), Whiteouts::kPlainFiles, limits), HasSubstr("more than 2 folders deep"));
+  EXPECT_THAT(Refusal(Tar(TarMember{"a/b/c"}), limits), HasSubstr("more than 2 folders deep"));
   // 80 MB of zeros in 80 KB, and the same twice compressed.
   const std::string script = "cd " + outer_.path().string() +
                              " && truncate -s 80M zeros && tar cf - zeros | gzip -9 > bomb.gz && gzip -9 < bomb.gz > "
@@ -191,11 +188,11 @@ TEST_F(ArchiveTest, BombsAreRefused) {
   ASSERT_EQ(std::system(script.c_str()), 0);
   limits = {};
   limits.max_ratio = 100;
-  auto report = UnpackArchiveFile(outer_.path() / "bomb.gz", folder(), Whiteouts::kPlainFiles, limits);
+  auto report = UnpackArchiveFile(outer_.path() / "bomb.gz", folder(), limits);
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, HasSubstr("unpacks to more than 100 times its size"));
   std::filesystem::remove_all(folder());
-  report = UnpackArchiveFile(outer_.path() / "bomb2.gz", folder(), Whiteouts::kPlainFiles);
+  report = UnpackArchiveFile(outer_.path() / "bomb2.gz", folder());
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, HasSubstr("unpacks to more than 1000 times its size"));
 }
@@ -236,7 +233,7 @@ TEST_F(ArchiveTest, SourceErrorsComeThrough) {
     std::copy_n(AsBytes(archive).begin(), 5000, bytes.begin());
     return size_t{5000};
   };
-  const auto report = UnpackArchive(source, folder(), Whiteouts::kPlainFiles);
+  const auto report = UnpackArchive(source, folder());
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().message, "the line broke");
 }
@@ -248,55 +245,7 @@ TEST_F(ArchiveTest, StopsWhenAsked) {
   options.stop = stop.get_token();
   const std::string archive = Tar(TarMember{"a", "b"});
   Pieces pieces(archive);
-  EXPECT_EQ(UnpackArchive(pieces, folder(), Whiteouts::kPlainFiles, {}, options).error().code, Code::kCancelled);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Layers
-
-TEST_F(ArchiveTest, LayersReplaceAndRemove) {
-  ASSERT_TRUE(Unpack(Tar(TarMember{"etc/a", "old"}, TarMember{"etc/b", "old"}, TarMember{"lib/c", "old"},
-                         TarMember{"lib/sub/d", "old"}, TarMember{"was-folder/x", "old"}, TarMember{"was-file", "old"}),
-                     Whiteouts::kApply));
-  ASSERT_TRUE(Unpack(Tar(TarMember{"etc/a", "new"}, TarMember{"etc/.wh.b"}, TarMember{"lib/new", "new"},
-                         TarMember{"lib/.wh..wh..opq"}, TarMember{"was-folder", "file"},
-                         TarMember{.name = "was-file/", .type = '5'}, TarMember{"was-file/y", "new"},
-                         TarMember{".wh.nothing"}, TarMember{"none/.wh..wh..opq"}),
-                     Whiteouts::kApply)
-                  .map_error([](const Error& error) { return ADD_FAILURE() << error.message, error; }));
-  EXPECT_EQ(ReadText(folder() / "etc/a"), "new");
-  EXPECT_FALSE(std::filesystem::exists(folder() / "etc/b"));
-  EXPECT_FALSE(std::filesystem::exists(folder() / "etc/.wh.b"));
-  EXPECT_FALSE(std::filesystem::exists(folder() / "lib/c"));
-  EXPECT_FALSE(std::filesystem::exists(folder() / "lib/sub"));
-  EXPECT_EQ(ReadText(folder() / "lib/new"), "new");  // of the same layer: not hidden by it
-  EXPECT_EQ(ReadText(folder() / "was-folder"), "file");
-  EXPECT_EQ(ReadText(folder() / "was-file/y"), "new");
-}
-
-TEST_F(ArchiveTest, WhiteoutsCannotLeadOut) {
-  std::ofstream(outer_.path() / "victim") << "x";
-  for (const char* name : {"../.wh.victim", "a/.wh...", ".wh...", ".wh..", ".wh."}) {
-    const auto report = Unpack(Tar(TarMember{name}), Whiteouts::kApply);
-    EXPECT_FALSE(report) << name;
-  }
-  ASSERT_TRUE(Unpack(Tar(TarMember{.name = "up", .type = '2', .target = "/.."}), Whiteouts::kApply));
-  EXPECT_FALSE(Unpack(Tar(TarMember{"up/.wh.victim"}), Whiteouts::kApply));
-  EXPECT_FALSE(Unpack(Tar(TarMember{"up/.wh..wh..opq"}), Whiteouts::kApply));
-  EXPECT_TRUE(std::filesystem::exists(outer_.path() / "victim"));
-}
-
-// In an image, an absolute link means the image's root.
-TEST_F(ArchiveTest, AbsoluteLinksOfLayersStayInside) {
-  ASSERT_TRUE(Unpack(
-      Tar(TarMember{"usr/bin/real", "tool"}, TarMember{.name = "usr/lib/l", .type = '2', .target = "/usr/bin/real"},
-          TarMember{.name = "root", .type = '2', .target = "/"},
-          TarMember{.name = "a/b/out", .type = '2', .target = "/../../etc"}),
-      Whiteouts::kApply));
-  EXPECT_EQ(std::filesystem::read_symlink(folder() / "usr/lib/l"), "../../usr/bin/real");
-  EXPECT_EQ(ReadText(folder() / "usr/lib/l"), "tool");
-  EXPECT_EQ(std::filesystem::canonical(folder() / "root"), std::filesystem::canonical(folder()));
-  EXPECT_EQ(std::filesystem::read_symlink(folder() / "a/b/out"), "../../etc");
+  EXPECT_EQ(UnpackArchive(pieces, folder(), {}, options).error().code, Code::kCancelled);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

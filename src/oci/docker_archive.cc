@@ -51,7 +51,7 @@ Status WriteDockerArchive(const std::filesystem::path& folder, const std::string
 Status ReadDockerArchive(ByteSource source, const std::filesystem::path& folder, const TransferOptions& options) {
   SIGHTLINE_RETURN_IF_ERROR(MakeEmptyFolder(folder));
   UnfinishedFolder unfinished(folder);
-  SIGHTLINE_RETURN_IF_ERROR(UnpackArchive(source, folder, Whiteouts::kPlainFiles, {}, options));
+  SIGHTLINE_RETURN_IF_ERROR(UnpackArchive(source, folder, {}, options));
   std::error_code ignored;
   if (!std::filesystem::exists(folder / "oci-layout", ignored)) {
     return Fail(Code::kUnsupported,

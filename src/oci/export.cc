@@ -95,7 +95,7 @@ Result<std::map<std::string, std::string>> ImportFolder(const std::filesystem::p
   UnfinishedFolder unfinished(folder);
   TransferOptions unpacking;
   unpacking.stop = options.stop;
-  SIGHTLINE_RETURN_IF_ERROR(UnpackArchiveFile(file, folder, Whiteouts::kPlainFiles, {}, unpacking));
+  SIGHTLINE_RETURN_IF_ERROR(UnpackArchiveFile(file, folder, {}, unpacking));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, ReadFile(folder / kListName, kMaxListBytes));
   const std::string_view json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   SIGHTLINE_ASSIGN_OR_RETURN(const ExportList list, ParseExportList(json, file.string()));

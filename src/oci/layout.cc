@@ -127,7 +127,6 @@ Result<OciLayout> OpenOciLayout(const std::filesystem::path& folder) {
   SIGHTLINE_RETURN_IF_ERROR(CheckLayoutVersion(version, (folder / "oci-layout").string()));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::string index, ReadText(folder / "index.json"));
   SIGHTLINE_RETURN_IF_ERROR(LayoutReader(&layout).ReadEntries(index, (folder / "index.json").string(), 0));
-  layout.has_docker_manifest = std::filesystem::exists(folder / "manifest.json", ignored);
   return layout;
 }
 

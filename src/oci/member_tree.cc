@@ -1,6 +1,5 @@
 #include "oci/member_tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace sightline {
@@ -43,37 +41,15 @@ tl::unexpected<Error> Failed(const MemberTree::Parts& parts) {
   return tl::make_unexpected(ErrnoError("write", Joined(parts), errno));
 }
 
-// Calls back with each name in a folder, whose descriptor it closes. False where it cannot be listed.
-bool ForEachName(int folder, FunctionRef<void(int folder, const char* name)> body) {
-  DIR* listing = ::fdopendir(folder);
-  if (listing == nullptr) {
-    ::close(folder);
-    return false;
-  }
-  std::vector<std::string> names;  // first: removing while listing may skip names
-  while (const dirent* entry = ::readdir(listing)) {
-    const std::string_view text = entry->d_name;
-    if (text != "." && text != "..") names.emplace_back(text);
-  }
-  for (const std::string& name : names) body(folder, name.c_str());
-  ::closedir(listing);
-  return true;
-}
-
-bool IsFolder(int parent, const char* name) {
+// Nothing replaces what is there, but a folder may come twice.
+Status CheckRoom(int parent, const MemberTree::Parts& parts, bool for_folder) {
   struct stat status {};
-  return ::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
-}
-
-// Removes a name with all below it. Follows no link. The depth is bounded, for MakeFolder made each folder.
-bool RemoveTree(int parent, const char* name) {
-  if (!IsFolder(parent, name)) return ::unlinkat(parent, name, 0) == 0 || errno == ENOENT;
-  const int folder = ::openat(parent, name, kFolderFlags);
-  if (folder < 0) return false;
-  bool removed = true;
-  const bool listed =
-      ForEachName(folder, [&removed](int in, const char* below) { removed = RemoveTree(in, below) && removed; });
-  return listed && removed && ::unlinkat(parent, name, AT_REMOVEDIR) == 0;
+  if (::fstatat(parent, parts.back().c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT ? Status() : Failed(parts);
+  }
+  const bool folder = S_ISDIR(status.st_mode);
+  if (folder && for_folder) return {};
+  return Refuse(parts, folder || for_folder ? "is a file here and a folder there" : "comes twice");
 }
 
 }  // namespace
@@ -105,16 +81,16 @@ Result<std::vector<std::string>> CheckMemberName(std::string_view name, size_t m
   return parts;
 }
 
-Result<MemberTree> MemberTree::Open(const std::filesystem::path& folder, bool replace) {
+Result<MemberTree> MemberTree::Open(const std::filesystem::path& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) return tl::make_unexpected(ErrnoError("write", folder, problem.value()));
   const int root = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return tl::make_unexpected(ErrnoError("write", folder, errno));
-  return MemberTree(root, replace);
+  return MemberTree(root);
 }
 
-MemberTree::MemberTree(MemberTree&& other) noexcept : root_(std::exchange(other.root_, -1)), replace_(other.replace_) {}
+MemberTree::MemberTree(MemberTree&& other) noexcept : root_(std::exchange(other.root_, -1)) {}
 
 MemberTree::~MemberTree() {
   if (root_ >= 0) ::close(root_);
@@ -140,28 +116,16 @@ Result<int> MemberTree::OpenParent(const Parts& parts, bool make) const {
   return at;
 }
 
-// Sees to it that the last part can be made: takes away what layers may replace, refuses the rest.
-Status MemberTree::MakeRoom(int parent, const Parts& parts, bool for_folder) const {
-  struct stat status {};
-  const char* name = parts.back().c_str();
-  if (::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? Status() : Failed(parts);
-  const bool folder = S_ISDIR(status.st_mode);
-  if (folder && for_folder) return {};
-  if (!replace_) return Refuse(parts, folder || for_folder ? "is a file here and a folder there" : "comes twice");
-  return RemoveTree(parent, name) ? Status() : Failed(parts);
-}
-
 Status MemberTree::MakeFolder(const Parts& parts, unsigned mode) {
   if (parts.empty()) return {};  // the root itself
   SIGHTLINE_ASSIGN_OR_RETURN(const int opened, OpenParent(parts, /*make=*/true));
   const Descriptor parent(opened);
-  SIGHTLINE_RETURN_IF_ERROR(MakeRoom(parent.get(), parts, /*for_folder=*/true));
+  SIGHTLINE_RETURN_IF_ERROR(CheckRoom(parent.get(), parts, /*for_folder=*/true));
   const char* name = parts.back().c_str();
   if (::mkdirat(parent.get(), name, 0755) != 0 && errno != EEXIST) return Failed(parts);
   // We go on writing into it, whatever the archive says. By its descriptor, for the name could be a link by now.
   const Descriptor made(::openat(parent.get(), name, kFolderFlags));
   if (made.get() < 0 || ::fchmod(made.get(), (mode & 01777u) | 0700u) != 0) return Failed(parts);
-  Remember(parts);
   return {};
 }
 
@@ -169,11 +133,10 @@ Result<int> MemberTree::MakeFile(const Parts& parts, unsigned mode) {
   if (parts.empty()) return Refuse(parts, "is a file without a name");
   SIGHTLINE_ASSIGN_OR_RETURN(const int opened, OpenParent(parts, /*make=*/true));
   const Descriptor parent(opened);
-  SIGHTLINE_RETURN_IF_ERROR(MakeRoom(parent.get(), parts, /*for_folder=*/false));
+  SIGHTLINE_RETURN_IF_ERROR(CheckRoom(parent.get(), parts, /*for_folder=*/false));
   const int file =
       ::openat(parent.get(), parts.back().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return Failed(parts);
-  Remember(parts);
   if (::fchmod(file, (mode & 0777u) | 0600u) == 0) return file;
   const auto failed = Failed(parts);
   ::close(file);
@@ -184,9 +147,8 @@ Status MemberTree::MakeLink(const Parts& parts, const std::string& target) {
   if (parts.empty()) return Refuse(parts, "is a link without a name");
   SIGHTLINE_ASSIGN_OR_RETURN(const int opened, OpenParent(parts, /*make=*/true));
   const Descriptor parent(opened);
-  SIGHTLINE_RETURN_IF_ERROR(MakeRoom(parent.get(), parts, /*for_folder=*/false));
+  SIGHTLINE_RETURN_IF_ERROR(CheckRoom(parent.get(), parts, /*for_folder=*/false));
   if (::symlinkat(target.c_str(), parent.get(), parts.back().c_str()) != 0) return Failed(parts);
-  Remember(parts);
   return {};
 }
 
@@ -204,46 +166,9 @@ Status MemberTree::MakeHardLink(const Parts& parts, const Parts& target) {
   if (parts == target) return {};
   SIGHTLINE_ASSIGN_OR_RETURN(const int opened, OpenParent(parts, /*make=*/true));
   const Descriptor parent(opened);
-  SIGHTLINE_RETURN_IF_ERROR(MakeRoom(parent.get(), parts, /*for_folder=*/false));
+  SIGHTLINE_RETURN_IF_ERROR(CheckRoom(parent.get(), parts, /*for_folder=*/false));
   if (::linkat(from.get(), name, parent.get(), parts.back().c_str(), 0) != 0) return Failed(parts);
-  Remember(parts);
   return {};
-}
-
-void MemberTree::Remember(const Parts& parts) {
-  if (replace_) made_.insert(Joined(parts));
-}
-
-bool MemberTree::RemoveOlder(int parent, const char* name, const std::string& joined) const {
-  const bool keep = made_.contains(joined);
-  if (!IsFolder(parent, name)) return keep || ::unlinkat(parent, name, 0) == 0 || errno == ENOENT;
-  const int folder = ::openat(parent, name, kFolderFlags);
-  if (folder < 0) return false;
-  bool removed = true;
-  const bool listed = ForEachName(
-      folder, [&](int in, const char* below) { removed = RemoveOlder(in, below, joined + "/" + below) && removed; });
-  if (keep || !listed || !removed) return listed && removed;
-  // A folder that came with a new member below it stays for that.
-  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOTEMPTY || errno == EEXIST;
-}
-
-Status MemberTree::Remove(const Parts& parts) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const int opened, OpenParent(parts, /*make=*/false));
-  const Descriptor parent(opened);
-  if (parent.get() < 0 || parts.empty()) return {};
-  return RemoveOlder(parent.get(), parts.back().c_str(), Joined(parts)) ? Status() : Status(Failed(parts));
-}
-
-Status MemberTree::RemoveContent(const Parts& parts) {
-  Parts inside = parts;
-  inside.emplace_back(".");  // its parent is the folder itself
-  SIGHTLINE_ASSIGN_OR_RETURN(const int folder, OpenParent(inside, /*make=*/false));
-  if (folder < 0) return {};
-  const std::string prefix = parts.empty() ? "" : Joined(parts) + "/";
-  bool removed = true;
-  const bool listed = ForEachName(
-      folder, [&](int in, const char* below) { removed = RemoveOlder(in, below, prefix + below) && removed; });
-  return listed && removed ? Status() : Status(Failed(parts));
 }
 
 }  // namespace sightline

@@ -2,8 +2,6 @@
 // open folder, so that no link can lead a write away, whatever else happens to the folder meanwhile.
 #pragma once
 
-#include <set>
-
 #include "oci/oci.h"
 
 namespace sightline {
@@ -14,7 +12,7 @@ Result<std::vector<std::string>> CheckMemberName(std::string_view name, size_t m
 // Not thread-safe. Owns the open folder.
 class MemberTree {
  public:
-  static Result<MemberTree> Open(const std::filesystem::path& folder, bool replace);
+  static Result<MemberTree> Open(const std::filesystem::path& folder);
   MemberTree(MemberTree&& other) noexcept;
   MemberTree& operator=(MemberTree&&) = delete;
   ~MemberTree();
@@ -25,22 +23,12 @@ class MemberTree {
   Result<int> MakeFile(const Parts& parts, unsigned mode);
   Status MakeLink(const Parts& parts, const std::string& target);
   Status MakeHardLink(const Parts& parts, const Parts& target);
-  // Of whiteouts: removes what stood there when the tree was opened, of this name or of the folder's content. What came
-  // since stays, for a layer hides only those below it.
-  Status Remove(const Parts& parts);
-  Status RemoveContent(const Parts& parts);
 
  private:
-  MemberTree(int root, bool replace) : root_(root), replace_(replace) {}
+  explicit MemberTree(int root) : root_(root) {}
   Result<int> OpenParent(const Parts& parts, bool make) const;
-  Status MakeRoom(int parent, const Parts& parts, bool for_folder) const;
-
-  void Remember(const Parts& parts);
-  bool RemoveOlder(int parent, const char* name, const std::string& joined) const;
 
   int root_;
-  bool replace_;
-  std::set<std::string> made_{};  // names; kept only where they may be asked for
 };
 
 }  // namespace sightline

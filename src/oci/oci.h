@@ -68,8 +68,7 @@ struct OciImage {
 
 struct OciLayout {
   std::filesystem::path folder;
-  std::vector<OciImage> images;      // of index.json and of the indexes it names, in order
-  bool has_docker_manifest = false;  // manifest.json, as `docker save` writes it
+  std::vector<OciImage> images;  // of index.json and of the indexes it names, in order
 };
 
 inline constexpr std::string_view kDigestPrefix = "sha256:";
@@ -122,7 +121,6 @@ struct UnpackLimits {
   uint64_t max_ratio = 1000;                 // unpacked to packed, counted beyond the first 64 MiB
   size_t max_depth = 64;                     // folders within folders
 };
-enum class Whiteouts { kPlainFiles, kApply };  // .wh.NAME and .wh..wh..opq, by which a layer removes
 
 struct UnpackReport {
   uint64_t entries = 0;
@@ -133,20 +131,13 @@ struct UnpackReport {
 // Unpacks tar (plain, gzip, zstd, xz or bzip2) into `folder`, which is created. Refused, with the member's name and
 // why: absolute names, "..", empty names, names with control bytes; links that lead out of the folder, hard links to
 // anything but a file of this archive, anything written through a link; a file where a folder is and the reverse, files
-// that are there already; devices, pipes and sockets, sparse files; more than the limits allow. With Whiteouts::kApply
-// later members replace what is there, as layers do, and absolute links, which mean the image's root, become relative
-// ones. Set-uid bits, owners, times and extended attributes are dropped. After an error the folder holds what came
-// before it.
-Result<UnpackReport> UnpackArchive(ByteSource source, const std::filesystem::path& folder, Whiteouts whiteouts,
+// that are there already; devices, pipes and sockets, sparse files; more than the limits allow. Set-uid bits, owners,
+// times and extended attributes are dropped. After an error the folder holds what came before it.
+Result<UnpackReport> UnpackArchive(ByteSource source, const std::filesystem::path& folder,
                                    const UnpackLimits& limits = {}, const TransferOptions& options = {});
 // The same from a file.
 Result<UnpackReport> UnpackArchiveFile(const std::filesystem::path& archive, const std::filesystem::path& folder,
-                                       Whiteouts whiteouts, const UnpackLimits& limits = {},
-                                       const TransferOptions& options = {});
-
-// All layers of an image above each other, each checked against its digest and its diff id: the root file system.
-Status UnpackOciImage(const OciLayout& layout, const OciImage& image, const std::filesystem::path& folder,
-                      const UnpackLimits& limits = {}, const TransferOptions& options = {});
+                                       const UnpackLimits& limits = {}, const TransferOptions& options = {});
 
 // A folder as one file for a machine without a network: a plain tar, sorted, of all files with links followed, whose
 // first member, sightline-export.json, lists every file with size and digest. The same folder gives the same bytes.
@@ -185,15 +176,14 @@ Result<std::optional<RegistryCredentials>> FindRegistryCredentials(const std::st
 
 struct RegistryOptions {
   std::optional<RegistryCredentials> credentials{};
-  bool plain_http = false;                    // loopback hosts are always spoken to without TLS
   std::chrono::milliseconds timeout{30'000};  // without a byte
   int attempts = 5;                           // per request; waits grow, Retry-After counts
   uint64_t chunk_bytes = 16u << 20;           // of uploads; 0 sends each blob in one piece
   TransferOptions transfer{};
 };
 
-// One registry, one repository. Tokens are fetched when the registry asks (Bearer and Basic), kept, never logged and
-// never sent to another host. Not thread-safe.
+// One registry, one repository, by HTTPS; a registry of this machine (IsLoopbackUrl) by plain HTTP. Tokens are fetched
+// when the registry asks (Bearer and Basic), kept, never logged and never sent to another host. Not thread-safe.
 class RegistryClient {
  public:
   RegistryClient(OciReference reference, RegistryOptions options);
@@ -201,7 +191,6 @@ class RegistryClient {
   RegistryClient(RegistryClient&&) noexcept;
   RegistryClient& operator=(RegistryClient&&) noexcept;
 
-  Status Ping();
   // The descriptor that a tag or digest stands for; nothing when there is none.
   Result<std::optional<OciDescriptor>> FindManifest(const std::string& tag_or_digest);
   struct Manifest {
@@ -213,8 +202,8 @@ class RegistryClient {
   Result<std::string> PutManifest(const std::string& tag_or_digest, const std::string& media_type,
                                   const std::string& content);
   Result<bool> HasBlob(const std::string& digest);
-  // Uploads unless it is there. `mount_from`: another repository of this registry that may have it.
-  Status PutBlob(const OciDescriptor& blob, const std::filesystem::path& file, const std::string& mount_from = {});
+  // Uploads unless it is there: then the file is not even read.
+  Status PutBlob(const OciDescriptor& blob, const std::filesystem::path& file);
   // Into `file`, visible only when size and digest are right; a part that an earlier try left beside it is resumed.
   Status GetBlob(const OciDescriptor& blob, const std::filesystem::path& file);
 
@@ -223,27 +212,22 @@ class RegistryClient {
   std::unique_ptr<State> state_;
 };
 
-// An image into a layout folder (created; blobs that are there and right are kept) and back. Of an index, the image for
-// `architecture` of linux is taken. Pulling returns the image; pushing returns the manifest's digest.
-Result<OciImage> PullOciImage(const OciReference& reference, const std::filesystem::path& folder,
-                              const RegistryOptions& options, const std::string& architecture = "amd64");
-Result<std::string> PushOciImage(const OciLayout& layout, const OciImage& image, const OciReference& reference,
-                                 const RegistryOptions& options);
+// Of files by their relative names; all when empty.
+using FileChoice = std::function<bool(std::string_view name)>;
 
 // A folder as an artifact: a manifest of `artifact_type` with one layer a file, whose title annotation is the relative
 // name (as ORAS does), and an empty config. Blobs that the registry has are not sent again. Returns the digest.
 Result<std::string> PushFolder(const std::filesystem::path& folder, const OciReference& reference,
-                               const std::string& artifact_type, const std::map<std::string, std::string>& annotations,
-                               const RegistryOptions& options);
+                               const FileChoice& wanted, const std::string& artifact_type,
+                               const std::map<std::string, std::string>& annotations, const RegistryOptions& options);
 struct PulledFolder {
   std::string digest;
   std::string artifact_type;
   std::map<std::string, std::string> annotations;
 };
-// `wanted` chooses by relative name; all when empty. Names are checked as those of archives are. Files that are there
-// and right are kept; others of the folder are left alone.
+// Names are checked as those of archives are. Files that are there and right are kept; others of the folder are left
+// alone.
 Result<PulledFolder> PullFolder(const OciReference& reference, const std::filesystem::path& folder,
-                                const std::function<bool(std::string_view name)>& wanted,
-                                const RegistryOptions& options);
+                                const FileChoice& wanted, const RegistryOptions& options);
 
 }  // namespace sightline

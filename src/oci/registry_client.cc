@@ -59,20 +59,14 @@ class Upload {
   Upload(RegistrySession* session, const OciDescriptor& blob, const std::filesystem::path& file, int descriptor)
       : session_(session), blob_(blob), file_(file), descriptor_(descriptor) {}
 
-  // Whether the blob was there already, of another repository.
-  Result<bool> Start(const std::string& mount_from) {
+  Status Start() {
     HttpCall call;
     call.method = "POST";
     call.url = session_->Url("blobs/uploads/");
-    if (!mount_from.empty()) {
-      call.url = WithQuery(call.url, "mount=" + blob_.digest + "&from=" + PercentEncoded(mount_from, "/"));
-    }
     SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, session_->Send(call));
-    if (answer.status == 201 && !mount_from.empty()) return true;
     if (answer.status != 202) return tl::make_unexpected(session_->Refused(answer, "start an upload"));
     sent_ = 0;
-    SIGHTLINE_RETURN_IF_ERROR(FollowLocation(answer));
-    return false;
+    return FollowLocation(answer);
   }
 
   Status SendAll() {
@@ -116,8 +110,13 @@ class Upload {
     call.headers.emplace_back("Content-Range", fmt::format("{}-{}", sent_, sent_ + size - 1));
     SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, session_->Send(std::move(call), 1));
     if (!Succeeded(answer)) return tl::make_unexpected(session_->Refused(answer, "upload " + blob_.digest));
-    sent_ = UploadedBytes(answer.Header("Range")).value_or(sent_ + size);
-    if (sent_ > blob_.size) return Fail(Code::kUnreachable, "the registry has more of an upload than was sent");
+    const uint64_t before = std::exchange(sent_, UploadedBytes(answer.Header("Range")).value_or(sent_ + size));
+    // It would never end, and the digest could not be right.
+    if (sent_ <= before || sent_ > before + size) {
+      return Fail(Code::kUnreachable,
+                  fmt::format("{}: says that it has {} bytes of an upload after {} and {} more were sent",
+                              session_->reference().host, std::exchange(sent_, before), before, size));
+    }
     return FollowLocation(answer);
   }
 
@@ -125,7 +124,7 @@ class Upload {
     const std::string location(answer.Header("Location"));
     if (location.empty() && !location_.empty()) return {};
     location_ = ResolveUrl(answer.url.empty() ? session_->base() : answer.url, location);
-    const bool plain = location_.starts_with("http://") && session_->base().starts_with("https://");
+    const bool plain = !UrlOrigin(location_).starts_with("https:") && session_->base().starts_with("https:");
     if (!location_.empty() && !plain) return {};
     return Fail(Code::kUnreachable, fmt::format("{}: names no place to upload to", session_->reference().host));
   }
@@ -154,18 +153,6 @@ RegistryClient::RegistryClient(OciReference reference, RegistryOptions options)
 RegistryClient::~RegistryClient() = default;
 RegistryClient::RegistryClient(RegistryClient&&) noexcept = default;
 RegistryClient& RegistryClient::operator=(RegistryClient&&) noexcept = default;
-
-Status RegistryClient::Ping() {
-  HttpCall call;
-  call.url = state_->session.base();
-  SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, state_->session.Send(call));
-  if (Succeeded(answer)) return {};
-  if (answer.status == 404) {
-    return Fail(Code::kUnsupported,
-                fmt::format("{}: is no registry, it does not know /v2/", state_->session.reference().host));
-  }
-  return tl::make_unexpected(state_->session.Refused(answer, "talk to the registry"));
-}
 
 Result<std::optional<OciDescriptor>> RegistryClient::FindManifest(const std::string& tag_or_digest) {
   HttpCall call;
@@ -226,21 +213,19 @@ Result<bool> RegistryClient::HasBlob(const std::string& digest) {
   return tl::make_unexpected(state_->session.Refused(answer, "look for " + digest));
 }
 
-Status RegistryClient::PutBlob(const OciDescriptor& blob, const std::filesystem::path& file,
-                               const std::string& mount_from) {
-  SIGHTLINE_RETURN_IF_ERROR(CheckBlob(file, blob, nullptr));
+Status RegistryClient::PutBlob(const OciDescriptor& blob, const std::filesystem::path& file) {
   SIGHTLINE_ASSIGN_OR_RETURN(const bool there, HasBlob(blob.digest));
   const auto& progress = state_->session.options().transfer.progress;
   if (there) {
     if (progress) progress(blob.size, blob.size);
     return {};
   }
+  SIGHTLINE_RETURN_IF_ERROR(CheckBlob(file, blob, nullptr));
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return tl::make_unexpected(ErrnoError("read", file, errno));
   const std::unique_ptr<const int, void (*)(const int*)> closed(&descriptor, [](const int* open) { ::close(*open); });
   Upload upload(&state_->session, blob, file, descriptor);
-  SIGHTLINE_ASSIGN_OR_RETURN(const bool mounted, upload.Start(mount_from));
-  if (mounted) return {};
+  SIGHTLINE_RETURN_IF_ERROR(upload.Start());
   uint64_t furthest = 0;
   for (int attempt = 1;; ++attempt) {
     const Status sent = upload.SendAll();
@@ -249,7 +234,7 @@ Status RegistryClient::PutBlob(const OciDescriptor& blob, const std::filesystem:
     furthest = std::max(furthest, upload.sent());
     if (attempt >= state_->session.options().attempts) return sent;
     SIGHTLINE_RETURN_IF_ERROR(state_->session.Wait(attempt, nullptr));
-    if (!upload.Ask()) SIGHTLINE_RETURN_IF_ERROR(upload.Start({}));
+    if (!upload.Ask()) SIGHTLINE_RETURN_IF_ERROR(upload.Start());
   }
 }
 
@@ -272,9 +257,10 @@ Status RegistryClient::GetBlob(const OciDescriptor& blob, const std::filesystem:
     from_here(next);
     return std::exchange(before, part.size()) < part.size();
   };
+  bool restarted = false;
   while (part.size() < blob.size || blob.size == 0) {
     SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, session.Send(call, 0, again));
-    if (answer.status == 416) {
+    if (answer.status == 416 && !std::exchange(restarted, true)) {
       SIGHTLINE_RETURN_IF_ERROR(part.Restart());
       from_here(&call);
       if (std::exchange(before, 0) > 0) continue;

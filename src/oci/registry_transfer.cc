@@ -1,4 +1,4 @@
-// Images and folders to registries and back.
+// Folders to registries and back.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 namespace sightline {
 namespace {
 
-constexpr size_t kMaxLayers = 1000;
 constexpr size_t kMaxFiles = 100'000;
 constexpr size_t kMaxDepth = 64;
 constexpr std::string_view kFileType = "application/octet-stream";
@@ -46,45 +45,16 @@ std::string NameOf(const OciReference& reference) {
   return reference.digest.empty() ? reference.tag : reference.digest;
 }
 
-// Of an index the image for this architecture, else what it is.
-Result<RegistryClient::Manifest> FindImage(RegistryClient* client, const OciReference& reference,
-                                           const std::string& architecture) {
-  SIGHTLINE_ASSIGN_OR_RETURN(RegistryClient::Manifest manifest, client->GetManifest(NameOf(reference)));
-  if (!IsIndexType(manifest.descriptor.media_type)) return manifest;
-  const std::string source = FormatOciReference(reference);
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries, ParseIndex(manifest.content, source));
-  std::string others;
-  for (const IndexEntry& entry : entries) {
-    if (entry.architecture == architecture && entry.os == "linux") return client->GetManifest(entry.descriptor.digest);
-    if (entry.os != "unknown")
-      others += fmt::format("{}{}/{}", others.empty() ? "" : ", ", entry.os, entry.architecture);
-  }
-  return Fail(Code::kUnsupported, fmt::format("{}: has no image for linux/{}, but for: {}", source, architecture,
-                                              others.empty() ? "nothing" : others));
-}
-
-// docker.io/team/gaze:1 without the scheme, as engines name images.
-std::string ImageName(const OciReference& reference) {
-  const std::string tag = reference.tag.empty() ? "latest" : reference.tag;
-  return fmt::format("{}/{}:{}", reference.host, reference.repository, tag);
-}
-
-Status MakeFolders(const std::filesystem::path& folder) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  return problem ? Status(tl::make_unexpected(ErrnoError("write", folder, problem.value()))) : Status();
-}
-
 struct LocalFile {
   OciDescriptor blob;
   std::filesystem::path path;
 };
 
-Result<std::vector<LocalFile>> DescribeFiles(const std::filesystem::path& folder) {
+Result<std::vector<LocalFile>> DescribeFiles(const std::filesystem::path& folder, const FileChoice& wanted) {
   SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<TreeEntry> entries, ListTree(folder, Links::kFollow));
   std::vector<LocalFile> files;
   for (const TreeEntry& entry : entries) {
-    if (entry.kind != TreeEntry::Kind::kFile) continue;
+    if (entry.kind != TreeEntry::Kind::kFile || (wanted && !wanted(entry.name))) continue;
     Sha256 sha;
     uint64_t size = 0;
     const auto add = [&](std::span<const std::byte> bytes) -> Status {
@@ -134,53 +104,10 @@ Result<std::map<std::string, OciDescriptor>> FilesOf(const ManifestDocument& man
 
 }  // namespace
 
-Result<OciImage> PullOciImage(const OciReference& reference, const std::filesystem::path& folder,
-                              const RegistryOptions& options, const std::string& architecture) {
-  Total total(options);
-  RegistryClient client(reference, total.Options());
-  SIGHTLINE_ASSIGN_OR_RETURN(const RegistryClient::Manifest found, FindImage(&client, reference, architecture));
-  const std::string source = FormatOciReference(reference);
-  SIGHTLINE_ASSIGN_OR_RETURN(const ManifestDocument manifest, ParseManifest(found.content, source, kMaxLayers));
-  std::vector<OciDescriptor> blobs = manifest.layers;
-  blobs.push_back(manifest.config);
-  for (const OciDescriptor& blob : blobs) total.Expect(blob.size);
-  for (const OciDescriptor& blob : blobs) {
-    SIGHTLINE_RETURN_IF_ERROR(client.GetBlob(blob, BlobPath(folder, blob.digest)));
-    total.Finished(blob.size);
-  }
-  SIGHTLINE_RETURN_IF_ERROR(MakeFolders(folder / "blobs/sha256"));
-  SIGHTLINE_RETURN_IF_ERROR(WriteDocument(BlobPath(folder, found.descriptor.digest), found.content));
-  SIGHTLINE_RETURN_IF_ERROR(WriteDocument(folder / "oci-layout", kLayoutDocument));
-  OciDescriptor descriptor = found.descriptor;
-  if (descriptor.media_type.empty()) descriptor.media_type = manifest.media_type;
-  const OciConfig unnamed{.architecture = "", .os = ""};
-  SIGHTLINE_RETURN_IF_ERROR(
-      WriteDocument(folder / "index.json", WriteIndex(descriptor, ImageName(reference), unnamed)));
-  SIGHTLINE_ASSIGN_OR_RETURN(OciLayout layout, OpenOciLayout(folder));
-  if (layout.images.size() == 1) return std::move(layout.images.front());
-  return Fail(Code::kInvalidRequest, fmt::format("{}: is no single image", source));
-}
-
-Result<std::string> PushOciImage(const OciLayout& layout, const OciImage& image, const OciReference& reference,
-                                 const RegistryOptions& options) {
-  Total total(options);
-  RegistryClient client(reference, total.Options());
-  std::vector<OciDescriptor> blobs = image.layers;
-  blobs.push_back(image.config);
-  for (const OciDescriptor& blob : blobs) total.Expect(blob.size);
-  for (const OciDescriptor& blob : blobs) {
-    SIGHTLINE_RETURN_IF_ERROR(client.PutBlob(blob, BlobPath(layout.folder, blob.digest)));
-    total.Finished(blob.size);
-  }
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::string manifest,
-                             ReadDocument(BlobPath(layout.folder, image.manifest.digest), image.manifest));
-  return client.PutManifest(NameOf(reference), image.manifest.media_type, manifest);
-}
-
 Result<std::string> PushFolder(const std::filesystem::path& folder, const OciReference& reference,
-                               const std::string& artifact_type, const std::map<std::string, std::string>& annotations,
-                               const RegistryOptions& options) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<LocalFile> files, DescribeFiles(folder));
+                               const FileChoice& wanted, const std::string& artifact_type,
+                               const std::map<std::string, std::string>& annotations, const RegistryOptions& options) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<LocalFile> files, DescribeFiles(folder, wanted));
   Total total(options);
   RegistryClient client(reference, total.Options());
   ManifestDocument manifest;
@@ -207,8 +134,7 @@ Result<std::string> PushFolder(const std::filesystem::path& folder, const OciRef
 }
 
 Result<PulledFolder> PullFolder(const OciReference& reference, const std::filesystem::path& folder,
-                                const std::function<bool(std::string_view name)>& wanted,
-                                const RegistryOptions& options) {
+                                const FileChoice& wanted, const RegistryOptions& options) {
   Total total(options);
   RegistryClient client(reference, total.Options());
   SIGHTLINE_ASSIGN_OR_RETURN(const RegistryClient::Manifest found, client.GetManifest(NameOf(reference)));

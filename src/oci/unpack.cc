@@ -15,9 +15,6 @@
 namespace sightline {
 namespace {
 
-constexpr std::string_view kWhiteout = ".wh.";
-constexpr std::string_view kOpaque = ".wh..wh..opq";
-
 std::string Text(const char* utf8, const char* bytes) {
   if (utf8 != nullptr) return utf8;
   return bytes == nullptr ? "" : bytes;
@@ -30,11 +27,11 @@ tl::unexpected<Error> Refuse(const std::string& name, std::string_view why) {
 // One archive on its way into a folder. One thread.
 class Unpacker {
  public:
-  Unpacker(Decompressor* stream, Whiteouts whiteouts, const UnpackLimits& limits)
-      : stream_(stream), whiteouts_(whiteouts), limits_(limits), reader_(archive_read_new(), archive_read_free) {}
+  Unpacker(Decompressor* stream, const UnpackLimits& limits)
+      : stream_(stream), limits_(limits), reader_(archive_read_new(), archive_read_free) {}
 
   Result<UnpackReport> Run(const std::filesystem::path& folder) {
-    SIGHTLINE_ASSIGN_OR_RETURN(MemberTree tree, MemberTree::Open(folder, whiteouts_ == Whiteouts::kApply));
+    SIGHTLINE_ASSIGN_OR_RETURN(MemberTree tree, MemberTree::Open(folder));
     SIGHTLINE_RETURN_IF_ERROR(OpenArchive());
     archive_entry* entry = nullptr;
     while (true) {
@@ -87,9 +84,6 @@ class Unpacker {
     const auto mode = static_cast<unsigned>(archive_entry_perm(entry));
     const std::string hard_link = Text(archive_entry_hardlink_utf8(entry), archive_entry_hardlink(entry));
     if (!hard_link.empty()) return UnpackHardLink(name, parts, hard_link, tree);
-    if (whiteouts_ == Whiteouts::kApply && !parts.empty() && parts.back().starts_with(kWhiteout)) {
-      return ApplyWhiteout(name, parts, tree);
-    }
     switch (archive_entry_filetype(entry)) {
       case AE_IFDIR:
         return tree->MakeFolder(parts, mode);
@@ -110,25 +104,13 @@ class Unpacker {
     return tree->MakeHardLink(parts, *target_parts);
   }
 
-  static Status ApplyWhiteout(const std::string& name, MemberTree::Parts parts, MemberTree* tree) {
-    const std::string last = parts.back();
-    parts.pop_back();
-    if (last == kOpaque) return tree->RemoveContent(parts);
-    const std::string hidden = last.substr(kWhiteout.size());
-    if (hidden.empty() || hidden == "." || hidden == "..") return Refuse(name, "is a whiteout of nothing");
-    parts.push_back(hidden);
-    return tree->Remove(parts);
-  }
-
   // A link may go up only at its beginning: from the folder it lies in, which is a real one, that leads to a real
   // folder, and by no more steps than there are above it. Behind other names ".." could start from wherever a link has
   // led.
-  Status UnpackLink(const std::string& name, const MemberTree::Parts& parts, std::string target, MemberTree* tree) {
+  Status UnpackLink(const std::string& name, const MemberTree::Parts& parts, const std::string& target,
+                    MemberTree* tree) {
     if (target.empty()) return Refuse(name, "is a link to nothing");
-    if (target.front() == '/') {
-      if (whiteouts_ != Whiteouts::kApply) return Refuse(name, "is a link to the absolute name " + target);
-      target = FromRoot(target, parts.size());
-    }
+    if (target.front() == '/') return Refuse(name, "is a link to the absolute name " + target);
     size_t ups = 0;
     bool below = false;
     for (const auto& step : std::filesystem::path(target)) {
@@ -142,16 +124,6 @@ class Unpacker {
     if (parts.empty() || ups + 1 > parts.size())
       return Refuse(name, "is a link that leads out of its folder: " + target);
     return tree->MakeLink(parts, target);
-  }
-
-  // An absolute target as seen from a link with so many parts.
-  static std::string FromRoot(const std::string& target, size_t parts) {
-    std::string relative;
-    for (size_t i = 1; i < parts; ++i) relative += "../";
-    std::string rest = std::filesystem::path(target).lexically_normal().relative_path().string();
-    while (rest.starts_with("../")) rest.erase(0, 3);
-    relative += rest == ".." ? "" : rest;
-    return relative.empty() ? "." : relative;
   }
 
   Status UnpackFile(archive_entry* entry, const std::string& name, const MemberTree::Parts& parts, unsigned mode,
@@ -195,7 +167,6 @@ class Unpacker {
   }
 
   Decompressor* stream_;
-  Whiteouts whiteouts_;
   UnpackLimits limits_;
   Status failure_;  // of the stream
   UnpackReport report_;
@@ -204,44 +175,17 @@ class Unpacker {
 
 }  // namespace
 
-Result<UnpackReport> UnpackArchive(ByteSource source, const std::filesystem::path& folder, Whiteouts whiteouts,
-                                   const UnpackLimits& limits, const TransferOptions& options) {
+Result<UnpackReport> UnpackArchive(ByteSource source, const std::filesystem::path& folder, const UnpackLimits& limits,
+                                   const TransferOptions& options) {
   SIGHTLINE_ASSIGN_OR_RETURN(const auto stream, Decompressor::Open(source, limits, options, 0));
-  return Unpacker(stream.get(), whiteouts, limits).Run(folder);
+  return Unpacker(stream.get(), limits).Run(folder);
 }
 
 Result<UnpackReport> UnpackArchiveFile(const std::filesystem::path& archive, const std::filesystem::path& folder,
-                                       Whiteouts whiteouts, const UnpackLimits& limits,
-                                       const TransferOptions& options) {
+                                       const UnpackLimits& limits, const TransferOptions& options) {
   SIGHTLINE_ASSIGN_OR_RETURN(FileSource file, FileSource::Open(archive));
   SIGHTLINE_ASSIGN_OR_RETURN(const auto stream, Decompressor::Open(file, limits, options, file.size()));
-  return Unpacker(stream.get(), whiteouts, limits).Run(folder);
-}
-
-Status UnpackOciImage(const OciLayout& layout, const OciImage& image, const std::filesystem::path& folder,
-                      const UnpackLimits& limits, const TransferOptions& options) {
-  if (image.diff_ids.size() != image.layers.size()) {
-    return Fail(Code::kInvalidRequest, fmt::format("image {}: has {} layers and {} diff ids", image.manifest.digest,
-                                                   image.layers.size(), image.diff_ids.size()));
-  }
-  SIGHTLINE_RETURN_IF_ERROR(MakeEmptyFolder(folder));
-  UnfinishedFolder unfinished(folder);
-  UnpackLimits left = limits;
-  for (size_t i = 0; i < image.layers.size(); ++i) {
-    const auto blob = BlobPath(layout.folder, image.layers[i].digest);
-    // Checked first: bytes of unknown origin reach neither decompressor nor disk.
-    SIGHTLINE_RETURN_IF_ERROR(CheckBlob(blob, image.layers[i], nullptr));
-    SIGHTLINE_ASSIGN_OR_RETURN(const UnpackReport report,
-                               UnpackArchiveFile(blob, folder, Whiteouts::kApply, left, options));
-    if (report.plain_digest != image.diff_ids[i]) {
-      return Fail(Code::kCorruptWeights, fmt::format("{}: unpacks to the digest {}, expected {}", blob.string(),
-                                                     report.plain_digest, image.diff_ids[i]));
-    }
-    left.max_entries -= report.entries;
-    left.max_bytes -= report.bytes;
-  }
-  unfinished.Keep();
-  return {};
+  return Unpacker(stream.get(), limits).Run(folder);
 }
 
 }  // namespace sightline

@@ -19,6 +19,19 @@ namespace fs = std::filesystem;
 constexpr char kCatalogTag[] = "tt-model-catalog";
 constexpr char kReadme[] = "README.md";
 
+// What lies in a package's folder without being of the package: the context of its build, and what tools leave
+// anywhere.
+bool IsPublished(std::string_view path) {
+  if (path.starts_with("ctx/")) return false;
+  for (size_t start = 0; start <= path.size();) {
+    const size_t end = std::min(path.find('/', start), path.size());
+    const std::string_view part = path.substr(start, end - start);
+    if (part == ".git" || part == ".DS_Store" || part == "__pycache__") return false;
+    start = end + 1;
+  }
+  return true;
+}
+
 bool HasTag(const HubRepo& repo, std::string_view tag) {
   return std::find(repo.tags.begin(), repo.tags.end(), tag) != repo.tags.end();
 }
@@ -151,14 +164,14 @@ StoreResult<PushReport> HubPush::Run(const WireManifest& manifest) {
   look.Done();
   Step step(reporter_, "upload", "uploading to " + repo_);
   SIGHTLINE_ASSIGN_OR_RETURN(std::vector<HubUploadFile> files, ListUploadFolder(options_.folder));
-  std::erase_if(files, [](const HubUploadFile& file) { return file.path.starts_with("ctx/"); });
+  std::erase_if(files, [](const HubUploadFile& file) { return !IsPublished(file.path); });
   SIGHTLINE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Make());
   SIGHTLINE_RETURN_IF_ERROR(ReplaceReadme(files, scratch, listed));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::string> deletions, Deletions(files));
   if (!deletions.empty())
     reporter_.OnNote(fmt::format("push: drop {} file(s) that the package no longer has", deletions.size()));
   HubReporter sink(reporter_, "upload");
-  HubUpload upload{repo_, "main", std::move(files), deletions, "tt-model push: " + manifest.name, {}};
+  HubUpload upload{repo_, "main", std::move(files), deletions, "tt-model push: " + manifest.name};
   HubResult<HubUploadReport> sent = hub_.Upload(upload, &sink, stop_);
   if (!sent) return tl::make_unexpected(StoreError(sent.error()));
   report.revision = sent->commit;
@@ -184,7 +197,7 @@ StoreResult<PushReport> PushToRegistry(const PushOptions& options, const WireMan
   PushReport report;
   report.target = FormatOciReference(reference);
   SIGHTLINE_ASSIGN_OR_RETURN(report.revision,
-                             PushFolder(options.folder, reference, kPackageArtifact,
+                             PushFolder(options.folder, reference, IsPublished, kPackageArtifact,
                                         {{"org.opencontainers.image.title", manifest.name}}, registry));
   step.Done(report.revision);
   return report;
@@ -205,7 +218,7 @@ StoreStatus SetListed(Hub& hub, const std::string& repo, bool listed, Reporter& 
   }
   SIGHTLINE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Make());
   SIGHTLINE_RETURN_IF_ERROR(WriteTextFile(scratch.path() / kReadme, after));
-  HubUpload upload{repo, "main", {{kReadme, scratch.path() / kReadme}}, {}, "tt-model: catalog", {}};
+  HubUpload upload{repo, "main", {{kReadme, scratch.path() / kReadme}}, {}, "tt-model: catalog"};
   const auto sent = hub.Upload(upload, nullptr, stop);
   if (!sent) return tl::make_unexpected(StoreError(sent.error()));
   return {};
