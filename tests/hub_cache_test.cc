@@ -1,12 +1,27 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <map>
 
 #include "hub/hub.h"
 #include "tests/support/temporary_folder.h"
+
+static std::atomic<bool> no_locks{false};
+
+// In place of the C library's: a disk that knows no locks, where a test wants one.
+extern "C" int flock(int descriptor, int operation) {
+  if (!no_locks) return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+  errno = ENOLCK;
+  return -1;
+}
 
 namespace sightline {
 namespace {
@@ -91,7 +106,6 @@ TEST_F(HubCacheTest, CountsEachContentOnceAndUnfinishedOnes) {
   EXPECT_EQ(cache_.BytesThere("org/name", kThird), 4u);
   Write(repo_ / "blobs" / (BlobName("gamma") + ".incomplete"), "gam");
   EXPECT_EQ(cache_.BytesThere("org/name", kThird), 7u);
-  EXPECT_TRUE(cache_.HasUnfinished("org/name"));
   const auto repo = cache_.Describe("org/name");
   ASSERT_TRUE(repo);
   EXPECT_EQ(repo->bytes, 9u);
@@ -191,6 +205,69 @@ TEST_F(HubCacheTest, RemovingARevisionKeepsWhatOthersUse) {
   EXPECT_TRUE(*cache_.Remove("org/name"));
   EXPECT_FALSE(fs::exists(repo_));
   EXPECT_FALSE(*cache_.Remove("org/name"));
+}
+
+// A folder that cannot be listed is not an empty one. Links that lead to themselves or nowhere stand for broken disks.
+TEST_F(HubCacheTest, WhatCannotBeListedIsAnError) {
+  for (const char* name : {"snapshots", "blobs", "refs"}) {
+    for (const char* target : {name, "not-mounted"}) {
+      fs::rename(repo_ / name, folder_.path() / "aside");
+      fs::create_symlink(target, repo_ / name);
+      const auto verified = cache_.Verify("org/name", true);
+      ASSERT_FALSE(verified) << name;
+      EXPECT_THAT(verified.error().message, HasSubstr((repo_ / name).string()));
+      EXPECT_FALSE(cache_.Describe("org/name"));
+      if (name != std::string("refs")) {
+        EXPECT_FALSE(cache_.CollectGarbage("org/name")) << name;
+      }
+      fs::remove(repo_ / name);
+      fs::rename(folder_.path() / "aside", repo_ / name);
+      EXPECT_EQ(Verify().blobs, 2) << "nothing of it was removed";
+    }
+  }
+}
+
+TEST_F(HubCacheTest, WithoutLocksNothingIsTakenForGarbage) {
+  Blob("unused");
+  no_locks = true;
+  const auto freed = cache_.CollectGarbage("org/name");
+  no_locks = false;
+  ASSERT_TRUE(freed);
+  EXPECT_EQ(*freed, 0u);
+  EXPECT_EQ(Verify().blobs, 3);
+}
+
+TEST_F(HubCacheTest, WhatAnotherProcessWorksOnIsNoGarbage) {
+  Blob("unused");
+  const fs::path lock = root_ / ".locks/models--org--name" / (BlobName("unused") + ".lock");
+  Write(lock, "");
+  const int held = ::open(lock.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  EXPECT_EQ(*cache_.CollectGarbage("org/name"), 0u);
+  ::close(held);
+  EXPECT_EQ(*cache_.CollectGarbage("org/name"), 6u);
+}
+
+TEST_F(HubCacheTest, KilledRemovalsAreFinished) {
+  const fs::path trash = root_ / ".sightline-4194304-models--org--gone";  // no process has such a number
+  const auto strand = [&] { Write(trash / "blobs/a", "12345"); };
+  strand();
+  EXPECT_TRUE(Verify(false).problems.empty());
+  EXPECT_TRUE(fs::exists(trash)) << "looking removes nothing";
+  Verify(true);
+  EXPECT_FALSE(fs::exists(trash));
+  strand();
+  EXPECT_EQ(*cache_.CollectGarbage("org/name"), 5u);
+  EXPECT_FALSE(fs::exists(trash));
+  strand();
+  EXPECT_FALSE(*cache_.Remove("org/other"));
+  EXPECT_FALSE(fs::exists(trash));
+  strand();
+  EXPECT_TRUE(*cache_.Remove("org/name"));
+  EXPECT_FALSE(fs::exists(trash));
+  strand();
+  EXPECT_EQ(*cache_.CollectTrash(), 5u);
+  EXPECT_EQ(*cache_.CollectTrash(), 0u);
 }
 
 TEST_F(HubCacheTest, GarbageIsWhatNothingRefersTo) {

@@ -117,6 +117,31 @@ TEST_F(HubDownloadTest, PatternsAndPagesOfTheTree) {
   EXPECT_EQ(tree->size(), PlainFiles().size());
 }
 
+TEST_F(HubDownloadTest, PagesMayHoldFoldersAloneAndMustEnd) {
+  const std::string repo = NewRepo({{"a/b/c/d.txt", "1"}, {"e", "2"}});
+  local().Set({{"page", 1}});
+  Hub hub(Settings());
+  const auto tree = hub.Tree(repo, "main");
+  ASSERT_TRUE(tree) << tree.error().message;
+  EXPECT_EQ(tree->size(), 2u);
+  local().Set({{"page", 0}});  // the next page is the same one
+  const auto endless = hub.Tree(repo, "main");
+  local().Set({{"page", 1000}});
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().fault, HubFault::kDamaged);
+}
+
+TEST_F(HubDownloadTest, TheListIsKeptAlsoWhereNothingIsMissing) {
+  const std::string repo = NewRepo(PlainFiles());
+  Hub hub(Settings());
+  const auto first = hub.Download({repo});
+  ASSERT_TRUE(first);
+  const fs::path list = first->folder.parent_path().parent_path() / "trees" / (first->commit + ".json");
+  ASSERT_TRUE(fs::remove(list));
+  ASSERT_TRUE(hub.Download({repo}));
+  EXPECT_TRUE(fs::exists(list));
+}
+
 // Spec, case 65.
 TEST_F(HubDownloadTest, PinnedDownloadMakesMainRefOnceAndLeavesAnExistingOne) {
   const std::string repo = NewRepo({{"a", "1"}});
@@ -150,7 +175,7 @@ TEST_F(HubDownloadTest, ResumesAfterACutAtEveryTenth) {
     const std::string blob = Sha256Hex(AsBytes(content));
     EXPECT_FALSE(fs::exists(RepoPath(repo) / "blobs" / blob));
     EXPECT_EQ(fs::file_size(RepoPath(repo) / "blobs" / (blob + ".incomplete")), after);
-    EXPECT_TRUE(hub.cache().HasUnfinished(repo));
+    EXPECT_EQ(hub.cache().Describe(repo)->unfinished_bytes, after);
     KeptProgress progress;
     const auto resumed = hub.Download({repo}, &progress);
     ASSERT_TRUE(resumed) << resumed.error().message;
@@ -158,7 +183,7 @@ TEST_F(HubDownloadTest, ResumesAfterACutAtEveryTenth) {
     EXPECT_EQ(local().BytesSent(), content.size()) << "what had come was fetched again, cut at " << after;
     EXPECT_EQ(progress.last.bytes_done, content.size());
     EXPECT_EQ(progress.last.bytes_moved, content.size() - after);
-    EXPECT_FALSE(hub.cache().HasUnfinished(repo));
+    EXPECT_EQ(hub.cache().Describe(repo)->unfinished_bytes, 0u);
   }
 }
 

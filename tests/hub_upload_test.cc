@@ -139,6 +139,9 @@ TEST_F(HubUploadTest, CommitsOfOthersAreKept) {
   const auto report = hub_.Upload(Upload(repo));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(Requests("POST", "/commit/"), 3);
+  EXPECT_EQ(report->commits, 1);
+  EXPECT_EQ(report->files_sent, 1) << "a commit that was refused has sent nothing";
+  EXPECT_EQ(report->bytes_sent, 1u);
   local().Put(repo, {{"theirs", "2"}});
   Write("mine", "3");
   ASSERT_TRUE(hub_.Upload(Upload(repo)));
@@ -153,6 +156,9 @@ TEST_F(HubUploadTest, ALostAnswerMakesNoSecondCommit) {
   const auto report = hub_.Upload(Upload(repo));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(local().State(repo)["commits"], before + 1);
+  EXPECT_EQ(report->commits, 1);
+  EXPECT_EQ(report->files_sent, 1);
+  EXPECT_EQ(report->bytes_sent, 1u);
   ExpectSame(repo);
 }
 

@@ -50,6 +50,10 @@ HubResult<HubEntry> EntryOf(const HttpAnswer& answer, const HubSubject& subject)
     return tl::make_unexpected(
         DamagedError(subject, "the answer has no commit, digest and size to check the file by; is HF_ENDPOINT a hub?"));
   }
+  if (UrlOrigin(answer.url).starts_with("https:") && !UrlOrigin(entry.location).starts_with("https:")) {
+    return tl::make_unexpected(DamagedError(
+        subject, fmt::format("the hub sends us to {}, which is not encrypted", PrintableUrl(entry.location))));
+  }
   entry.size = *size;
   return entry;
 }

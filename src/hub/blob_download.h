@@ -15,7 +15,16 @@ struct WantedBlob {
   uint64_t counted = 0;  // bytes of it that the progress has among those that are there
 };
 
-// HEAD of resolve: what a file is and where its bytes are. Nothing is followed to another host.
+// A file as `resolve` describes it.
+struct HubEntry {
+  std::string commit;
+  std::string digest;  // 40 or 64 hexadecimal digits
+  uint64_t size = 0;
+  std::string location;  // where its bytes are: the hub itself, or another host that must not see the token
+};
+
+// HEAD of resolve: what a file is and where its bytes are. Nothing is followed to another host, and a hub with HTTPS
+// cannot send us to a host without.
 // `known_absent` gets the commit when the hub says that this commit has no such file.
 HubResult<HubEntry> ResolveEntry(const HubSession& session, const HubSubject& subject, HubProgressSink* notes,
                                  const std::stop_token& stop, std::string* known_absent = nullptr);

@@ -26,15 +26,14 @@ HubError NotHere(const HubSubject& subject) {
 }
 
 // The one snapshot whose commit begins so.
-std::optional<std::string> CommitOfPrefix(const RepoFolder& folder, const std::string& prefix) {
-  if (prefix.size() < kShortestPrefix || prefix.size() >= 40 || !IsHex(prefix, prefix.size())) return std::nullopt;
+Result<std::optional<std::string>> CommitOfPrefix(const RepoFolder& folder, const std::string& prefix) {
   std::optional<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder.path() / "snapshots", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename();
+  if (prefix.size() < kShortestPrefix || prefix.size() >= 40 || !IsHex(prefix, prefix.size())) return found;
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(folder.path() / "snapshots", false));
+  for (const fs::directory_entry& entry : entries) {
+    const std::string name = entry.path().filename();
     if (!IsCommit(name) || !name.starts_with(prefix)) continue;
-    if (found) return std::nullopt;
+    if (found) return std::optional<std::string>();
     found = name;
   }
   return found;
@@ -45,31 +44,20 @@ HubStatus CheckNames(const std::string& repo, const std::string& revision) {
   return CheckRevision(repo, revision);
 }
 
-// Sizes of what a folder's files are in the end, each once however many links lead there.
-uint64_t BytesBelow(const fs::path& folder) {
-  std::set<std::pair<dev_t, ino_t>> seen;
+struct Unfinished {
+  int files = 0;
   uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+};
+Result<Unfinished> UnfinishedIn(const RepoFolder& folder) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(folder.path() / "blobs", false));
+  Unfinished found;
+  for (const fs::directory_entry& entry : entries) {
     struct stat status;
-    if (::stat(entry->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    if (seen.emplace(status.st_dev, status.st_ino).second) bytes += static_cast<uint64_t>(status.st_size);
+    if (entry.path().extension() != ".incomplete" || ::lstat(entry.path().c_str(), &status) != 0) continue;
+    found.bytes += S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
+    ++found.files;
   }
-  return bytes;
-}
-
-// Names and sizes of unfinished downloads.
-uint64_t UnfinishedIn(const RepoFolder& folder, int* count) {
-  uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder.path() / "blobs", error), end; !error && entry != end;
-       entry.increment(error)) {
-    struct stat status;
-    if (entry->path().extension() != ".incomplete" || ::lstat(entry->path().c_str(), &status) != 0) continue;
-    bytes += S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
-    ++*count;
-  }
-  return bytes;
+  return found;
 }
 
 }  // namespace
@@ -80,7 +68,9 @@ HubResult<CachedSnapshot> HubCache::Find(const std::string& repo, const std::str
   SIGHTLINE_RETURN_IF_ERROR(CheckNames(repo, revision));
   const RepoFolder folder(root_, repo);
   std::optional<std::string> commit = IsCommit(revision) ? revision : folder.ReadRef(revision);
-  if (!commit) commit = CommitOfPrefix(folder, revision);
+  if (!commit) {
+    SIGHTLINE_ASSIGN_OR_RETURN(commit, CommitOfPrefix(folder, revision));
+  }
   if (!commit || !IsFolder(folder.Snapshot(*commit))) return tl::make_unexpected(NotHere({repo, revision, {}}));
   return CachedSnapshot{folder.Snapshot(*commit), *commit};
 }
@@ -95,7 +85,8 @@ HubResult<CachedSnapshot> HubCache::FindComplete(const std::string& repo, const 
   };
   const auto files = folder.ReadTree(snapshot.commit);
   if (!files) {
-    if (HasUnfinished(repo)) return incomplete("a download of this repository was not finished");
+    SIGHTLINE_ASSIGN_OR_RETURN(const Unfinished unfinished, UnfinishedIn(folder));
+    if (unfinished.files > 0) return incomplete("a download of this repository was not finished");
     return snapshot;
   }
   std::set<std::string_view> counted;
@@ -128,16 +119,9 @@ HubResult<fs::path> HubCache::FindFile(const std::string& repo, const std::strin
 
 uint64_t HubCache::BytesThere(const std::string& repo, const std::string& revision) const {
   if (!CheckNames(repo, revision)) return 0;
-  int count = 0;
-  const uint64_t unfinished = UnfinishedIn(RepoFolder(root_, repo), &count);
+  const auto unfinished = UnfinishedIn(RepoFolder(root_, repo));
   const auto snapshot = Find(repo, revision);
-  return unfinished + (snapshot ? BytesBelow(snapshot->folder) : 0);
-}
-
-bool HubCache::HasUnfinished(const std::string& repo) const {
-  int count = 0;
-  if (CheckRepoId(repo)) UnfinishedIn(RepoFolder(root_, repo), &count);
-  return count > 0;
+  return (unfinished ? unfinished->bytes : 0) + (snapshot ? BytesBelow(snapshot->folder).value_or(0) : 0);
 }
 
 HubResult<bool> HubCache::EnsureMainRef(const std::string& repo, const std::string& commit) const {
@@ -154,23 +138,21 @@ HubResult<CachedRepo> HubCache::Describe(const std::string& repo) const {
   const RepoFolder folder(root_, repo);
   if (!folder.exists()) return tl::make_unexpected(NotHere({repo, {}, {}}));
   CachedRepo found{repo, folder.path(), {}, 0, 0, {}};
-  int unfinished = 0;
-  found.unfinished_bytes = UnfinishedIn(folder, &unfinished);
-  std::error_code error;
-  for (fs::directory_iterator entry(folder.path() / "snapshots", error), end; !error && entry != end;
-       entry.increment(error)) {
-    CachedRevision revision{entry->path().filename(), {}, 0, BytesBelow(entry->path())};
-    std::error_code inner;
-    for (fs::recursive_directory_iterator file(entry->path(), inner), last; !inner && file != last;
-         file.increment(inner)) {
-      revision.files += file->is_directory(inner) ? 0 : 1;
-    }
+  SIGHTLINE_ASSIGN_OR_RETURN(const Unfinished unfinished, UnfinishedIn(folder));
+  found.unfinished_bytes = unfinished.bytes;
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto snapshots, ListEntries(folder.path() / "snapshots", false));
+  for (const fs::directory_entry& snapshot : snapshots) {
+    CachedRevision revision{snapshot.path().filename(), {}, 0, 0};
+    SIGHTLINE_ASSIGN_OR_RETURN(revision.bytes, BytesBelow(snapshot.path()));
+    SIGHTLINE_ASSIGN_OR_RETURN(const auto files, ListEntries(snapshot.path(), true));
+    std::error_code gone;
+    for (const fs::directory_entry& file : files) revision.files += file.is_directory(gone) ? 0 : 1;
     found.revisions.push_back(std::move(revision));
   }
-  found.bytes = BytesBelow(folder.path() / "snapshots");
-  for (fs::recursive_directory_iterator ref(folder.path() / "refs", error), end; !error && ref != end;
-       ref.increment(error)) {
-    const std::string name = fs::relative(ref->path(), folder.path() / "refs", error);
+  SIGHTLINE_ASSIGN_OR_RETURN(found.bytes, BytesBelow(folder.path() / "snapshots"));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto refs, ListEntries(folder.path() / "refs", true));
+  for (const fs::directory_entry& ref : refs) {
+    const std::string name = ref.path().lexically_relative(folder.path() / "refs");
     const auto commit = folder.ReadRef(name);
     for (CachedRevision& revision : found.revisions) {
       if (commit == revision.commit) revision.refs.push_back(name);
@@ -186,17 +168,16 @@ HubResult<CachedRepo> HubCache::Describe(const std::string& repo) const {
 
 Result<std::vector<CachedRepo>> HubCache::List() const {
   std::vector<CachedRepo> repos;
-  std::error_code error;
-  for (fs::directory_iterator entry(root_, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (!name.starts_with("models--")) continue;
-    const size_t dashes = name.find("--", 8);
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(root_, false));
+  for (const fs::directory_entry& entry : entries) {
+    const std::string name = entry.path().filename();
+    const size_t dashes = name.starts_with("models--") ? name.find("--", 8) : std::string::npos;
     if (dashes == std::string::npos) continue;
     const std::string id = name.substr(8, dashes - 8) + '/' + name.substr(dashes + 2);
-    if (auto repo = Describe(id)) repos.push_back(std::move(*repo));
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return tl::make_unexpected(ErrnoError("read", root_, error.value()));
+    if (!CheckRepoId(id)) continue;  // of another program
+    auto repo = Describe(id);
+    if (repo) repos.push_back(std::move(*repo));
+    if (!repo && repo.error().fault != HubFault::kNoRevision) return tl::make_unexpected(repo.error());
   }
   std::sort(repos.begin(), repos.end(), [](const CachedRepo& a, const CachedRepo& b) { return a.id < b.id; });
   return repos;

@@ -16,42 +16,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of the blobs that some snapshot links to.
-std::set<std::string> UsedBlobs(const RepoFolder& folder) {
-  std::set<std::string> used;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder.path() / "snapshots", error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code inner;
-    const fs::path target = fs::read_symlink(entry->path(), inner);
-    if (!inner) used.insert(target.filename());
+// Names of the blobs that the links below a folder lead to.
+Result<std::set<std::string>> BlobsLinkedFrom(const fs::path& folder) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(folder, true));
+  std::set<std::string> blobs;
+  for (const fs::directory_entry& entry : entries) {
+    std::error_code no_link;
+    const fs::path target = fs::read_symlink(entry.path(), no_link);
+    if (!no_link) blobs.insert(target.filename());
   }
-  return used;
+  return blobs;
 }
 
-std::vector<fs::path> EntriesOf(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    entries.push_back(entry->path());
-  }
-  return entries;
-}
-
-uint64_t Unlink(const fs::path& path) {
+// The bytes that are free now.
+Result<uint64_t> Unlink(const fs::path& path) {
   struct stat status;
-  if (::lstat(path.c_str(), &status) != 0 || ::unlink(path.c_str()) != 0) return 0;
+  if (::lstat(path.c_str(), &status) != 0 || ::unlink(path.c_str()) != 0) {
+    if (errno == ENOENT) return 0;  // another process was faster
+    return tl::make_unexpected(ErrnoError("remove", path, errno));
+  }
   return S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
-// Under the lock that a download holds from before the blob is there until after its link is.
-uint64_t RemoveUnused(const RepoFolder& folder, const fs::path& blob) {
+// `held` is the lock of this blob, which a download holds from before the blob is there until after its link is: only
+// who holds it alone may take a blob without a link for an unused one.
+Result<uint64_t> RemoveUnused(const RepoFolder& folder, const fs::path& blob, const CacheLock& held) {
+  if (!held.excludes()) return 0;
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto used, BlobsLinkedFrom(folder.path() / "snapshots"));
+  return used.contains(blob.filename()) ? 0 : Unlink(blob);
+}
+
+// The same for whoever may hold the lock; what another process works on stays.
+Result<uint64_t> RemoveUnused(const RepoFolder& folder, const fs::path& blob) {
   const std::string name = blob.filename(), digest = name.substr(0, name.find('.'));
   if (!IsBlobName(digest)) return 0;
-  if (!MakeFolders(folder.Lock(digest).parent_path())) return 0;
-  const auto lock = CacheLock::Try(folder.Lock(digest));
-  if (!lock || !*lock) return 0;
-  return blob.extension() != ".incomplete" && UsedBlobs(folder).contains(name) ? 0 : Unlink(blob);
+  SIGHTLINE_RETURN_IF_ERROR(MakeFolders(folder.Lock(digest).parent_path()));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto lock, CacheLock::Try(folder.Lock(digest)));
+  return lock ? RemoveUnused(folder, blob, *lock) : 0;
 }
 
 // ".sightline-<process>-<count>.tmp" of a process that still runs is its own business.
@@ -68,13 +69,18 @@ Status RemoveAll(const fs::path& path) {
   return {};
 }
 
-void RemoveRefsTo(const RepoFolder& folder, const std::string& commit) {
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder.path() / "refs", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().lexically_relative(folder.path() / "refs");
-    if (folder.ReadRef(name) == commit) ::unlink(entry->path().c_str());
+Status RemoveRefsTo(const RepoFolder& folder, const std::string& commit) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(folder.path() / "refs", true));
+  for (const fs::directory_entry& entry : entries) {
+    const std::string name = entry.path().lexically_relative(folder.path() / "refs");
+    if (folder.ReadRef(name) == commit) ::unlink(entry.path().c_str());
   }
+  return {};
+}
+
+// What Remove has put out of sight and was killed before it was gone.
+bool IsTrash(const std::string& name) {
+  return name.starts_with(kTemporaryPrefix) && name.find("-models--") != std::string::npos;
 }
 
 }  // namespace
@@ -82,45 +88,62 @@ void RemoveRefsTo(const RepoFolder& folder, const std::string& commit) {
 HubResult<bool> HubCache::Remove(const std::string& repo) const {
   SIGHTLINE_RETURN_IF_ERROR(CheckRepoId(repo));
   const RepoFolder folder(root_, repo);
-  if (!folder.exists()) return false;
+  if (!folder.exists()) {
+    SIGHTLINE_RETURN_IF_ERROR(CollectTrash());
+    return false;
+  }
   // Out of sight in one step, so that a kill in between leaves no half repository.
   const fs::path trash =
       root_ / (std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "-" + folder.path().filename().string());
-  SIGHTLINE_RETURN_IF_ERROR(RemoveAll(trash));
+  SIGHTLINE_RETURN_IF_ERROR(RemoveAll(trash));  // of a process that had our number and was killed
   if (::rename(folder.path().c_str(), trash.c_str()) != 0) {
     return tl::make_unexpected(HubError(ErrnoError("remove", folder.path(), errno)));
   }
-  SIGHTLINE_RETURN_IF_ERROR(RemoveAll(trash));
   SIGHTLINE_RETURN_IF_ERROR(RemoveAll(root_ / ".locks" / folder.path().filename()));
+  SIGHTLINE_RETURN_IF_ERROR(CollectTrash());
   return true;
 }
 
 HubStatus HubCache::RemoveRevision(const std::string& repo, const std::string& commit) const {
   SIGHTLINE_ASSIGN_OR_RETURN(const CachedSnapshot snapshot, Find(repo, commit));
   const RepoFolder folder(root_, repo);
-  std::set<std::string> candidates;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(snapshot.folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code inner;
-    const fs::path target = fs::read_symlink(entry->path(), inner);
-    if (!inner) candidates.insert(target.filename());
-  }
-  RemoveRefsTo(folder, snapshot.commit);
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::set<std::string> candidates, BlobsLinkedFrom(snapshot.folder));
+  SIGHTLINE_RETURN_IF_ERROR(RemoveRefsTo(folder, snapshot.commit));
   SIGHTLINE_RETURN_IF_ERROR(RemoveAll(snapshot.folder));
   SIGHTLINE_RETURN_IF_ERROR(RemoveAll(folder.path() / ".no_exist" / snapshot.commit));
   ::unlink((folder.path() / "trees" / (snapshot.commit + ".json")).c_str());
-  for (const std::string& name : candidates) RemoveUnused(folder, folder.path() / "blobs" / name);
+  for (const std::string& name : candidates) {
+    SIGHTLINE_RETURN_IF_ERROR(RemoveUnused(folder, folder.path() / "blobs" / name));
+  }
   return {};
+}
+
+HubResult<uint64_t> HubCache::CollectTrash() const {
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(root_, false));
+  uint64_t freed = 0;
+  for (const fs::directory_entry& entry : entries) {
+    if (!IsTrash(entry.path().filename())) continue;
+    SIGHTLINE_ASSIGN_OR_RETURN(const uint64_t bytes, BytesBelow(entry.path()));
+    SIGHTLINE_RETURN_IF_ERROR(RemoveAll(entry.path()));  // the process that began it may be at it: nobody misses it
+    freed += bytes;
+  }
+  return freed;
 }
 
 HubResult<uint64_t> HubCache::CollectGarbage(const std::string& repo) const {
   SIGHTLINE_RETURN_IF_ERROR(CheckRepoId(repo));
   const RepoFolder folder(root_, repo);
-  uint64_t freed = 0;
-  for (const fs::path& blob : EntriesOf(folder.path() / "blobs")) freed += RemoveUnused(folder, blob);
-  for (const fs::path& entry : EntriesOf(folder.path())) {
-    if (IsLeftover(entry.filename().string())) freed += Unlink(entry);
+  SIGHTLINE_ASSIGN_OR_RETURN(uint64_t freed, CollectTrash());
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto blobs, ListEntries(folder.path() / "blobs", false));
+  for (const fs::directory_entry& blob : blobs) {
+    SIGHTLINE_ASSIGN_OR_RETURN(const uint64_t bytes, RemoveUnused(folder, blob.path()));
+    freed += bytes;
+  }
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(folder.path(), false));
+  for (const fs::directory_entry& entry : entries) {
+    if (!IsLeftover(entry.path().filename())) continue;
+    SIGHTLINE_ASSIGN_OR_RETURN(const uint64_t bytes, Unlink(entry.path()));
+    freed += bytes;
   }
   return freed;
 }

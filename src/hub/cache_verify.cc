@@ -31,29 +31,23 @@ class Verification {
       : folder_(folder), repair_(repair), meter_(meter), stop_(stop) {}
 
   HubResult<CacheReport> Run() {
-    CountBlobs();
+    SIGHTLINE_ASSIGN_OR_RETURN(const auto blobs, ListEntries(folder_.path() / "blobs", false));
+    CountBlobs(blobs);
     meter_.Begin(HubPhase::kHashing, 0, total_bytes_, 0, total_blobs_);
     // Blobs first: the links to those that are removed dangle, and go as well.
-    std::error_code error;
-    for (fs::directory_iterator entry(folder_.path() / "blobs", error), end; !error && entry != end;
-         entry.increment(error)) {
-      SIGHTLINE_RETURN_IF_ERROR(CheckBlob(entry->path()));
-    }
-    for (fs::recursive_directory_iterator entry(folder_.path() / "snapshots", error), end; !error && entry != end;
-         entry.increment(error)) {
-      CheckPointer(entry->path());
-    }
-    CheckRefs();
+    for (const fs::directory_entry& blob : blobs) SIGHTLINE_RETURN_IF_ERROR(CheckBlob(blob.path()));
+    SIGHTLINE_ASSIGN_OR_RETURN(const auto pointers, ListEntries(folder_.path() / "snapshots", true));
+    for (const fs::directory_entry& pointer : pointers) CheckPointer(pointer.path());
+    SIGHTLINE_ASSIGN_OR_RETURN(const auto refs, ListEntries(folder_.path() / "refs", true));
+    for (const fs::directory_entry& ref : refs) CheckRef(ref);
     return std::move(report_);
   }
 
  private:
-  void CountBlobs() {
-    std::error_code error;
-    for (fs::directory_iterator entry(folder_.path() / "blobs", error), end; !error && entry != end;
-         entry.increment(error)) {
+  void CountBlobs(const std::vector<fs::directory_entry>& blobs) {
+    for (const fs::directory_entry& blob : blobs) {
       struct stat status;
-      if (!IsBlobName(entry->path().filename().string()) || ::stat(entry->path().c_str(), &status) != 0) continue;
+      if (!IsBlobName(blob.path().filename().string()) || ::stat(blob.path().c_str(), &status) != 0) continue;
       total_bytes_ += static_cast<uint64_t>(status.st_size);
       ++total_blobs_;
     }
@@ -67,7 +61,8 @@ class Verification {
   HubStatus CheckBlob(const fs::path& path) {
     const std::string name = path.filename();
     struct stat status;
-    if (path.extension() == ".incomplete" && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    if (::lstat(path.c_str(), &status) != 0) return {};  // removed meanwhile
+    if (path.extension() == ".incomplete" && S_ISREG(status.st_mode)) {
       ++report_.unfinished;
       report_.unfinished_bytes += static_cast<uint64_t>(status.st_size);
       return {};
@@ -108,7 +103,8 @@ class Verification {
 
   void CheckPointer(const fs::path& path) {
     std::error_code error;
-    if (fs::is_directory(fs::symlink_status(path, error))) return;
+    const fs::file_status status = fs::symlink_status(path, error);
+    if (fs::is_directory(status) || !fs::exists(status)) return;  // or removed meanwhile
     if (!fs::exists(path, error)) {
       Report(CacheProblemKind::kDangling, path, path.string() + " is in the snapshot without its bytes");
       return;
@@ -122,17 +118,12 @@ class Verification {
     }
   }
 
-  void CheckRefs() {
-    std::error_code error;
-    for (fs::recursive_directory_iterator entry(folder_.path() / "refs", error), end; !error && entry != end;
-         entry.increment(error)) {
-      std::error_code inner;
-      if (entry->is_directory(inner)) continue;
-      const std::string name = entry->path().lexically_relative(folder_.path() / "refs");
-      const auto commit = folder_.ReadRef(name);
-      if (commit && fs::is_directory(folder_.Snapshot(*commit), inner)) continue;
-      Report(CacheProblemKind::kBrokenRef, entry->path(), entry->path().string() + " names no snapshot that is here");
-    }
+  void CheckRef(const fs::directory_entry& ref) {
+    std::error_code ignored;
+    if (ref.is_directory(ignored)) return;
+    const auto commit = folder_.ReadRef(ref.path().lexically_relative(folder_.path() / "refs"));
+    if (commit && fs::is_directory(folder_.Snapshot(*commit), ignored)) return;
+    Report(CacheProblemKind::kBrokenRef, ref.path(), ref.path().string() + " names no snapshot that is here");
   }
 
   const RepoFolder& folder_;
@@ -154,6 +145,7 @@ HubResult<CacheReport> HubCache::Verify(const std::string& repo, bool repair, Hu
     return tl::make_unexpected(MakeHubError(HubFault::kNoRevision, Code::kNotFound, {repo, {}, {}},
                                             "nothing of it is on this machine", "pull it first"));
   }
+  if (repair) SIGHTLINE_RETURN_IF_ERROR(CollectTrash());
   ProgressMeter meter(progress);
   return Verification(folder, repair, meter, stop).Run();
 }

@@ -30,27 +30,30 @@ HubStatus WriteRefs(const RepoFolder& folder, const HubSettings& settings, const
   return {};
 }
 
-// `listed` gets the commit's whole list when the cache did not have it.
-HubResult<Hub::Plan> MakePlan(Hub& hub, const HubDownload& download, const std::stop_token& stop,
-                              std::vector<HubFile>* listed) {
+struct Plan {
+  std::string commit;
+  std::vector<HubFile> files{};   // selected
+  std::vector<HubFile> listed{};  // the commit's whole list, when the cache did not have it
+  uint64_t bytes_total = 0;       // each content once
+  uint64_t bytes_there = 0;
+};
+
+HubResult<Plan> MakePlan(Hub& hub, const HubDownload& download, const std::stop_token& stop) {
   SIGHTLINE_ASSIGN_OR_RETURN(std::string commit, hub.ResolveRevision(download.repo, download.revision, stop));
   const RepoFolder folder(hub.settings().cache, download.repo);
-  auto files = folder.ReadTree(commit);
+  Plan plan{std::move(commit)};
+  auto files = folder.ReadTree(plan.commit);
   if (!files) {
-    SIGHTLINE_ASSIGN_OR_RETURN(files, hub.Tree(download.repo, commit, stop));
-    if (listed != nullptr) *listed = *files;
+    SIGHTLINE_ASSIGN_OR_RETURN(files, hub.Tree(download.repo, plan.commit, stop));
+    plan.listed = *files;
   }
-  Hub::Plan plan{std::move(commit), SelectFiles(std::move(*files), download.patterns)};
+  plan.files = SelectFiles(std::move(*files), download.patterns);
   plan.bytes_total = TotalBytes(plan.files);
   plan.bytes_there = BytesThere(folder, plan.commit, plan.files);
   return plan;
 }
 
 }  // namespace
-
-HubResult<Hub::Plan> Hub::PlanDownload(const HubDownload& download, std::stop_token stop) {
-  return MakePlan(*this, download, stop, nullptr);
-}
 
 HubResult<CachedSnapshot> Hub::Download(const HubDownload& download, HubProgressSink* progress, std::stop_token stop) {
   const HubSettings& settings = state_->session.settings();
@@ -64,8 +67,7 @@ HubResult<CachedSnapshot> Hub::Download(const HubDownload& download, HubProgress
     if (!cached && cached.error().fault == HubFault::kNoRevision) return tl::make_unexpected(OfflineError(subject));
     return cached;
   }
-  std::vector<HubFile> listed;
-  auto plan = MakePlan(*this, download, stop, &listed);
+  auto plan = MakePlan(*this, download, stop);
   if (!plan && MayBeAnsweredFromCache(plan.error())) {
     auto cached = state_->cache.FindComplete(download.repo, download.revision, download.patterns);
     if (cached) meter.OnNote(plan.error().message + "; what is on this machine is used");
@@ -79,8 +81,12 @@ HubResult<CachedSnapshot> Hub::Download(const HubDownload& download, HubProgress
   for (const Work& work : missing) files_missing += work.paths.size();
   meter.Begin(HubPhase::kDownloading, plan->bytes_there, plan->bytes_total,
               static_cast<int>(plan->files.size() - files_missing), static_cast<int>(plan->files.size()));
+  const auto remember_list = [&] {  // only a note for the next time; the cache may be read-only
+    if (!plan->listed.empty()) static_cast<void>(folder.WriteTree(plan->commit, plan->listed));
+  };
   std::error_code ignored;
   if (missing.empty() && fs::is_directory(snapshot.folder, ignored)) {
+    remember_list();
     static_cast<void>(WriteRefs(folder, settings, download, plan->commit));  // the cache may be read-only
     return snapshot;
   }
@@ -89,7 +95,7 @@ HubResult<CachedSnapshot> Hub::Download(const HubDownload& download, HubProgress
     return tl::make_unexpected(ErrorOfDisk(made.error(), settings));
   }
   folder.MarkCache();
-  if (!listed.empty()) static_cast<void>(folder.WriteTree(plan->commit, listed));  // only a note for the next time
+  remember_list();
   SIGHTLINE_RETURN_IF_ERROR(DoAll(state_->session, folder, missing, meter, stop));
   SIGHTLINE_RETURN_IF_ERROR(WriteRefs(folder, settings, download, plan->commit));
   snapshot.fetched = !missing.empty();

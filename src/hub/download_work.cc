@@ -4,11 +4,10 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <thread>
 
 #include "hub/cache_lock.h"
+#include "hub/for_each_at_once.h"
 
 namespace sightline {
 namespace {
@@ -111,29 +110,9 @@ HubStatus CheckSpace(const HubSettings& settings, const HubSubject& subject, uin
 
 HubStatus DoAll(const HubSession& session, const RepoFolder& folder, const std::vector<Work>& missing,
                 ProgressMeter& meter, const std::stop_token& stop) {
-  std::stop_source ends;
-  const std::stop_callback chained(stop, [&ends] { ends.request_stop(); });
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::optional<HubError> first;
-  const auto run = [&] {
-    for (size_t i; (i = next++) < missing.size() && !ends.stop_requested();) {
-      const HubStatus done = DoWork(session, folder, missing[i], meter, ends.get_token());
-      if (done) continue;
-      const std::lock_guard lock(mutex);
-      if (!first) first = done.error();
-      ends.request_stop();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    const size_t wanted = std::min(missing.size(), static_cast<size_t>(std::max(session.settings().files_at_once, 1)));
-    for (size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
-    run();
-  }
-  if (first) return tl::make_unexpected(std::move(*first));
-  if (stop.stop_requested()) return tl::make_unexpected(HubError(Error{Code::kCancelled, "cancelled", {}}));
-  return {};
+  return ForEachAtOnce(
+      missing, session.settings().files_at_once, stop,
+      [&](const Work& work, const std::stop_token& ends) { return DoWork(session, folder, work, meter, ends); });
 }
 
 }  // namespace sightline

@@ -144,14 +144,6 @@ struct HubQuery {
   int limit = 20;
 };
 
-// A file as `resolve` describes it.
-struct HubEntry {
-  std::string commit;
-  std::string digest;  // 40 or 64 hexadecimal digits
-  uint64_t size = 0;
-  std::string location;  // where its bytes are: the hub itself, or another host that must not see the token
-};
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Progress
 
@@ -240,14 +232,14 @@ class HubCache {
   // Bytes of a revision that need not be fetched again: its blobs, each once, and unfinished ones. 0 where there is
   // nothing or the revision is no plain name.
   uint64_t BytesThere(const std::string& repo, const std::string& revision) const;
-  bool HasUnfinished(const std::string& repo) const;
   // Writes refs/main with `commit` unless there is one: what lets others find a snapshot that was pinned by commit.
   // Returns whether it was written.
   HubResult<bool> EnsureMainRef(const std::string& repo, const std::string& commit) const;
 
   Result<std::vector<CachedRepo>> List() const;  // sorted by id; an absent cache has none
   HubResult<CachedRepo> Describe(const std::string& repo) const;
-  // Reads every blob. With `repair`, what is wrong and can be fetched again is removed.
+  // Reads every blob. With `repair`, what is wrong and can be fetched again is removed, and killed removals are
+  // finished. A folder that cannot be listed is an error, here and wherever something is removed.
   HubResult<CacheReport> Verify(const std::string& repo, bool repair, HubProgressSink* progress = nullptr,
                                 std::stop_token stop = {}) const;
   // Removes the whole repository; false when there was none.
@@ -255,8 +247,11 @@ class HubCache {
   // Removes one commit's snapshot, the refs that name it and the blobs that nothing else uses.
   HubStatus RemoveRevision(const std::string& repo, const std::string& commit) const;
   // Removes blobs that no snapshot uses, unfinished downloads nobody works on, and temporary files of processes that
-  // were killed. Returns the bytes freed.
+  // were killed. A blob goes under its exclusive lock alone: where the disk knows no locks, or another process holds
+  // it, the blob stays. Returns the bytes freed, those of CollectTrash too.
   HubResult<uint64_t> CollectGarbage(const std::string& repo) const;
+  // Finishes removals of whole repositories that were killed. Returns the bytes freed.
+  HubResult<uint64_t> CollectTrash() const;
 
  private:
   std::filesystem::path root_;
@@ -284,7 +279,6 @@ struct HubUpload {
   std::vector<HubUploadFile> files{};
   std::vector<std::string> deletions{};  // files; those that are not there are left out
   std::string summary = "Upload";
-  std::string description{};
 };
 struct HubUploadReport {
   std::string commit;   // the revision's commit at the end, also when there was nothing to do
@@ -315,9 +309,6 @@ class Hub {
   HubResult<std::vector<HubFile>> Tree(const std::string& repo, const std::string& revision, std::stop_token stop = {});
   HubResult<HubUser> WhoAmI(std::stop_token stop = {});
   HubResult<std::vector<HubRepo>> Search(const HubQuery& query, std::stop_token stop = {});
-  HubResult<HubEntry> Resolve(const std::string& repo, const std::string& revision, const std::string& path,
-                              std::stop_token stop = {});
-
   // The commit of a revision: a commit is itself, without a request.
   HubResult<std::string> ResolveRevision(const std::string& repo, const std::string& revision,
                                          std::stop_token stop = {});
@@ -329,14 +320,6 @@ class Hub {
   // cannot hold the rest.
   HubResult<CachedSnapshot> Download(const HubDownload& download, HubProgressSink* progress = nullptr,
                                      std::stop_token stop = {});
-  // What Download would still have to fetch.
-  struct Plan {
-    std::string commit;
-    std::vector<HubFile> files;  // selected
-    uint64_t bytes_total = 0;    // each content once
-    uint64_t bytes_there = 0;
-  };
-  HubResult<Plan> PlanDownload(const HubDownload& download, std::stop_token stop = {});
   // One file, by the same rules; returns its name in the snapshot.
   HubResult<std::filesystem::path> Fetch(const std::string& repo, const std::string& revision, const std::string& path,
                                          HubProgressSink* progress = nullptr, std::stop_token stop = {});

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
+
+#include "hub/for_each_at_once.h"
 
 namespace sightline {
 namespace {
@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kFilesPerBatch = 100;
 constexpr uint64_t kMostParts = 10'000;
 constexpr std::string_view kLfsJson = "application/vnd.git-lfs+json";
-
-using BySha256 = std::map<std::string, const LocalFile*>;
 
 HubResult<std::vector<LfsObject>> AskBatch(const HubSession& session, const HubSubject& subject,
                                            const std::vector<const LocalFile*>& files, HubProgressSink* notes,
@@ -122,42 +120,12 @@ class LfsUpload {
   const std::stop_token& stop_;
 };
 
-// The first error ends it.
-HubStatus SendObjects(const HubSession& session, const HubSubject& subject, const std::vector<LfsObject>& objects,
-                      const BySha256& files, ProgressMeter& meter, const std::stop_token& stop) {
-  std::stop_source ends;
-  const std::stop_callback chained(stop, [&ends] { ends.request_stop(); });
-  const std::stop_token token = ends.get_token();
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::optional<HubError> first;
-  const auto run = [&] {
-    for (size_t i; (i = next++) < objects.size() && !token.stop_requested();) {
-      const LocalFile& file = *files.at(objects[i].oid);
-      const HubStatus sent = LfsUpload(session, subject, file, objects[i], meter, token).Run();
-      if (sent) continue;
-      const std::lock_guard lock(mutex);
-      if (!first) first = sent.error();
-      ends.request_stop();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    const size_t wanted = std::min(objects.size(), static_cast<size_t>(std::max(session.settings().files_at_once, 1)));
-    for (size_t i = 1; i < wanted; ++i) threads.emplace_back(run);
-    run();
-  }
-  if (first) return tl::make_unexpected(std::move(*first));
-  if (stop.stop_requested()) return tl::make_unexpected(HubError(Error{Code::kCancelled, "cancelled", {}}));
-  return {};
-}
-
 }  // namespace
 
 HubResult<LfsSent> SendLargeFiles(const HubSession& session, const HubSubject& subject,
                                   const std::vector<const LocalFile*>& files, ProgressMeter& meter,
                                   const std::stop_token& stop) {
-  BySha256 by_digest;
+  std::map<std::string, const LocalFile*> by_digest;
   for (const LocalFile* file : files) by_digest[file->sha256] = file;
   std::vector<const LocalFile*> contents;
   for (const auto& [digest, file] : by_digest) contents.push_back(file);
@@ -180,7 +148,10 @@ HubResult<LfsSent> SendLargeFiles(const HubSession& session, const HubSubject& s
       }
     }
     std::erase_if(objects, [](const LfsObject& object) { return object.upload.url.empty(); });
-    SIGHTLINE_RETURN_IF_ERROR(SendObjects(session, subject, objects, by_digest, meter, stop));
+    SIGHTLINE_RETURN_IF_ERROR(ForEachAtOnce(
+        objects, session.settings().files_at_once, stop, [&](const LfsObject& object, const std::stop_token& ends) {
+          return LfsUpload(session, subject, *by_digest.at(object.oid), object, meter, ends).Run();
+        }));
   }
   return sent;
 }

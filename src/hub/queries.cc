@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
-#include "hub/blob_download.h"
 #include "hub/hub_json.h"
 #include "hub/names.h"
 #include "hub/state.h"
@@ -11,6 +11,7 @@ namespace sightline {
 namespace {
 
 constexpr size_t kMostFiles = 1'000'000;
+constexpr size_t kMostPages = 10'000;
 
 // Link: <https://...>; rel="next" (RFC 8288); empty when this was the last page.
 std::string NextPage(const HttpAnswer& answer) {
@@ -52,15 +53,16 @@ HubResult<std::vector<HubFile>> Hub::Tree(const std::string& repo, const std::st
   std::vector<HubFile> files;
   std::string url =
       state_->session.Url(fmt::format("/api/models/{}/tree/{}?recursive=true", repo, PercentEncoded(revision)));
+  std::set<std::string> asked;  // a page may hold folders alone: what does not end is told by the pages
   while (!url.empty()) {
+    if (!asked.insert(url).second || asked.size() > kMostPages || files.size() > kMostFiles) {
+      return tl::make_unexpected(DamagedError(subject, "the hub's list of files does not end"));
+    }
     SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, state_->session.Get(url, subject, stop));
     SIGHTLINE_ASSIGN_OR_RETURN(std::vector<HubFile> page, ReadTreePage(answer.body, subject));
     std::move(page.begin(), page.end(), std::back_inserter(files));
     const std::string next = NextPage(answer);
     url = next.empty() ? "" : ResolveUrl(url, state_->session.AtEndpoint(next));
-    if (files.size() > kMostFiles || (page.empty() && !url.empty())) {
-      return tl::make_unexpected(DamagedError(subject, "the hub's list of files does not end"));
-    }
   }
   SIGHTLINE_RETURN_IF_ERROR(CheckTree(repo, files));
   return files;
@@ -85,13 +87,6 @@ HubResult<std::vector<HubRepo>> Hub::Search(const HubQuery& query, std::stop_tok
   for (const std::string& tag : query.tags) url += "&filter=" + PercentEncoded(tag);
   SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer answer, state_->session.Get(url, {}, stop));
   return ReadRepos(answer.body, {});
-}
-
-HubResult<HubEntry> Hub::Resolve(const std::string& repo, const std::string& revision, const std::string& path,
-                                 std::stop_token stop) {
-  SIGHTLINE_RETURN_IF_ERROR(CheckQuestion(repo, revision));
-  SIGHTLINE_RETURN_IF_ERROR(CheckHubPath(path));
-  return ResolveEntry(state_->session, {repo, revision, path}, nullptr, stop);
 }
 
 HubResult<std::string> Hub::ResolveRevision(const std::string& repo, const std::string& revision,

@@ -78,11 +78,6 @@ HubStatus RangeWindow::status() const {
   return {};
 }
 
-uint64_t RangeWindow::written() const {
-  const std::lock_guard lock(mutex_);
-  return written_;
-}
-
 Status RangeWindow::Write(std::span<const std::byte> bytes) {
   digest_.Update(bytes);
   while (!bytes.empty()) {

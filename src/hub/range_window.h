@@ -39,7 +39,6 @@ class RangeWindow {
   // Wakes all that wait; the first error stays.
   void Fail(const HubError& error);
   HubStatus status() const;
-  uint64_t written() const;
 
  private:
   Status Write(std::span<const std::byte> bytes);

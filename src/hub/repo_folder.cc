@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "hub/hub_json.h"
 #include "hub/names.h"
@@ -54,6 +55,38 @@ Status CopyFile(const fs::path& from, const fs::path& to) {
 }
 
 }  // namespace
+
+Result<std::vector<fs::directory_entry>> ListEntries(const fs::path& folder, bool deep) {
+  std::vector<fs::directory_entry> entries;
+  std::vector<fs::path> waiting{folder};
+  while (!waiting.empty()) {
+    const fs::path path = std::move(waiting.back());
+    waiting.pop_back();
+    std::error_code error;
+    fs::directory_iterator entry(path, error);
+    // Never there, or removed meanwhile; but a link that leads nowhere is a disk that is not mounted.
+    std::error_code ignored;
+    if (error == std::errc::no_such_file_or_directory && !fs::is_symlink(path, ignored)) continue;
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      if (deep && fs::is_directory(entry->symlink_status(ignored))) waiting.push_back(entry->path());
+      entries.push_back(*entry);
+    }
+    if (error) return tl::make_unexpected(ErrnoError("read", path, error.value()));
+  }
+  return entries;
+}
+
+Result<uint64_t> BytesBelow(const fs::path& folder) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(folder, true));
+  std::set<std::pair<dev_t, ino_t>> seen;
+  uint64_t bytes = 0;
+  for (const fs::directory_entry& entry : entries) {
+    struct stat status;
+    if (::stat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (seen.emplace(status.st_dev, status.st_ino).second) bytes += static_cast<uint64_t>(status.st_size);
+  }
+  return bytes;
+}
 
 Status MakeFolders(const fs::path& folder) {
   std::error_code error;

@@ -49,6 +49,11 @@ class RepoFolder {
   std::filesystem::path root_, path_;
 };
 
+// What is in a folder, and with `deep` in those below it; links are entries. An absent folder holds nothing, but one
+// that cannot be read is an error: nobody may take it for an empty one.
+Result<std::vector<std::filesystem::directory_entry>> ListEntries(const std::filesystem::path& folder, bool deep);
+// Sizes of what the files below a folder are in the end, each once however many links lead there.
+Result<uint64_t> BytesBelow(const std::filesystem::path& folder);
 // Creates a folder and those above it. What is a file is an error.
 Status MakeFolders(const std::filesystem::path& folder);
 // Makes renames and links in a folder survive a power cut; folders that cannot be synced are let be.

@@ -29,6 +29,16 @@ struct Round {
   std::vector<std::string> deletions;
 };
 
+// A commit in the making.
+struct Batch {
+  std::string lines{};
+  std::vector<std::string> files{};
+  std::vector<std::string> deletions{};
+  int small_files = 0;  // whose bytes are in the commit itself
+  uint64_t small_bytes = 0;
+  size_t operations() const { return files.size() + deletions.size(); }
+};
+
 class Uploader {
  public:
   Uploader(Hub& hub, const HubSession& session, const HubUpload& upload, ProgressMeter& meter,
@@ -44,6 +54,7 @@ class Uploader {
     SIGHTLINE_RETURN_IF_ERROR(Prepare());
     for (int rounds = 1;; ++rounds) {
       SIGHTLINE_ASSIGN_OR_RETURN(const Round round, Compare());
+      if (rounds > 1) CountLostCommit(round);
       if (rounds == 1) report_.files_there = static_cast<int>(files_.size() - round.files.size());
       report_.commit = round.parent;
       if (round.files.empty() && round.deletions.empty()) return report_;
@@ -97,6 +108,7 @@ class Uploader {
 
   HubStatus DoRound(const Round& round) {
     lost_answer_ = false;
+    batch_ = {};
     SIGHTLINE_RETURN_IF_ERROR(AskModes(round));
     std::vector<const LocalFile*> large;
     uint64_t bytes = 0;
@@ -141,51 +153,66 @@ class Uploader {
 
   HubStatus CommitAll(const Round& round) {
     meter_.Begin(HubPhase::kCommitting, 0, 0, 0, static_cast<int>(round.files.size()));
-    std::string parent = round.parent, lines;
-    size_t operations = 0;
-    uint64_t small_bytes = 0;
+    std::string parent = round.parent;
     const auto flush = [&]() -> HubStatus {
-      if (operations == 0) return {};
-      SIGHTLINE_ASSIGN_OR_RETURN(parent, Commit(parent, lines));
+      if (batch_.operations() == 0) return {};
+      SIGHTLINE_ASSIGN_OR_RETURN(parent, Commit(parent, batch_.lines));
       report_.commit = parent;
-      ++report_.commits;
-      lines.clear();
-      operations = 0;
-      small_bytes = 0;
+      CountBatch();
       return {};
     };
     for (const LocalFile* file : round.files) {
       const bool large = large_.contains(file->path);
-      if (operations >= kOperationsPerCommit || (!large && small_bytes + file->size > kSmallBytesPerCommit)) {
-        SIGHTLINE_RETURN_IF_ERROR(flush());
-      }
+      const bool full = batch_.operations() >= kOperationsPerCommit ||
+                        (!large && batch_.small_bytes + file->size > kSmallBytesPerCommit);
+      if (full) SIGHTLINE_RETURN_IF_ERROR(flush());
       SIGHTLINE_ASSIGN_OR_RETURN(const std::string line, large ? LargeLine(*file) : SmallLine(*file));
-      lines += line;
-      ++operations;
-      if (!large) small_bytes += file->size;
-      if (!large) ++report_.files_sent;
-      meter_.AddFile();
+      batch_.lines += line;
+      batch_.files.push_back(file->path);
+      if (!large) ++batch_.small_files;
+      if (!large) batch_.small_bytes += file->size;
     }
     for (const std::string& path : round.deletions) {
-      if (operations >= kOperationsPerCommit) SIGHTLINE_RETURN_IF_ERROR(flush());
-      lines += Line("deletedFile", {{"path", path}});
-      ++operations;
-      ++report_.deleted;
+      if (batch_.operations() >= kOperationsPerCommit) SIGHTLINE_RETURN_IF_ERROR(flush());
+      batch_.lines += Line("deletedFile", {{"path", path}});
+      batch_.deletions.push_back(path);
     }
     return flush();
+  }
+
+  // What a commit has brought counts when it is made, and not before.
+  void CountBatch() {
+    ++report_.commits;
+    report_.files_sent += batch_.small_files;
+    report_.bytes_sent += batch_.small_bytes;
+    report_.deleted += static_cast<int>(batch_.deletions.size());
+    for (size_t i = 0; i < batch_.files.size(); ++i) meter_.AddFile();
+    batch_ = {};
+  }
+
+  // A commit whose answer was lost (or was a refusal of its repetition by the HTTP client) has been made when nothing
+  // of it is left to do.
+  void CountLostCommit(const Round& left) {
+    if (batch_.operations() == 0) return;
+    const auto is_left = [](const auto& batch, const auto& names) {
+      return std::any_of(batch.begin(), batch.end(), [&](const std::string& path) { return names.contains(path); });
+    };
+    std::set<std::string_view> files;
+    for (const LocalFile* file : left.files) files.insert(file->path);
+    const std::set<std::string_view> deletions(left.deletions.begin(), left.deletions.end());
+    if (!is_left(batch_.files, files) && !is_left(batch_.deletions, deletions)) CountBatch();
   }
 
   static HubResult<std::string> LargeLine(const LocalFile& file) {
     return Line("lfsFile", {{"path", file.path}, {"algo", "sha256"}, {"oid", file.sha256}, {"size", file.size}});
   }
 
-  HubResult<std::string> SmallLine(const LocalFile& file) {
+  static HubResult<std::string> SmallLine(const LocalFile& file) {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, ReadFile(file.source, file.size + 1));
     if (bytes.size() != file.size) {
       return tl::make_unexpected(
           HubError(Error{Code::kInvalidRequest, file.source.string() + " changed while it was uploaded", {}}));
     }
-    report_.bytes_sent += file.size;
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return Line("file", {{"path", file.path}, {"content", EncodeBase64(AsBytes(text))}, {"encoding", "base64"}});
   }
@@ -196,9 +223,7 @@ class Uploader {
     call.method = "POST";
     call.url = session_.Url(fmt::format("/api/models/{}/commit/{}", upload_.repo, PercentEncoded(upload_.revision)));
     call.headers = {{"Content-Type", "application/x-ndjson"}};
-    call.body =
-        Line("header", {{"summary", upload_.summary}, {"description", upload_.description}, {"parentCommit", parent}}) +
-        lines;
+    call.body = Line("header", {{"summary", upload_.summary}, {"description", ""}, {"parentCommit", parent}}) + lines;
     Backoff backoff(session_.settings());
     for (;;) {
       const Try answer = session_.Once(call, subject_, stop_);
@@ -221,6 +246,7 @@ class Uploader {
   const std::stop_token& stop_;
   std::vector<LocalFile> files_{};
   std::set<std::string> large_{};
+  Batch batch_{};
   HubUploadReport report_{};
   bool lost_answer_ = false;
 };

@@ -17,8 +17,11 @@ constexpr size_t kSampleBytes = 512;
 constexpr size_t kPieceBytes = 1u << 20;
 
 struct OpenFile {
-  int descriptor;
+  explicit OpenFile(int opened) : descriptor(opened) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() { ::close(descriptor); }
+  const int descriptor;
 };
 
 Result<std::shared_ptr<OpenFile>> Open(const fs::path& path, uint64_t* size) {

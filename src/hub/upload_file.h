@@ -13,7 +13,6 @@ struct LocalFile {
   std::string sha256{};
   std::string blob_id{};  // git's SHA-1
   std::string sample{};   // its first 512 bytes
-  bool large = false;     // goes into large file storage
 };
 
 // Reads a file once: both digests and the sample. kInvalidRequest for what is no file.

@@ -84,6 +84,8 @@ StoreStatus Sweep::OneRepo(const CachedRepo& repo, const IndexEntry& entry) {
 }
 
 StoreStatus Sweep::PackageRepos() {
+  SIGHTLINE_ASSIGN_OR_RETURN(const uint64_t trash, state_.packages.cache().CollectTrash());
+  report_.bytes += trash;
   SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<CachedRepo> repos, state_.packages.cache().List());
   for (const CachedRepo& repo : repos) {
     const IndexEntry* entry = Find(repo.id);
@@ -135,6 +137,8 @@ StoreStatus Sweep::Weights() {
     if (!package) continue;
     for (const WeightsPointer& pointer : WeightsFor(*package, entry.mode)) repos.insert(pointer.repo);
   }
+  SIGHTLINE_ASSIGN_OR_RETURN(const uint64_t trash, state_.weights.cache().CollectTrash());
+  report_.bytes += trash;
   std::error_code error;
   for (const std::string& repo : repos) {
     if (!fs::exists(state_.weights.cache().root() / CacheFolderName(repo), error)) continue;
