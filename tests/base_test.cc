@@ -15,6 +15,8 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/temporary_folder.h"
+
 namespace sightline {
 namespace {
 
@@ -150,6 +152,31 @@ TEST(Logging, OneLineWithTimeLevelAndNoControlCharacters) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   const std::string time = "[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+\\.[0-9][0-9][0-9]Z ";
   EXPECT_THAT(seen, MatchesRegex(time + "info  text\n" + time + "warning two.x0alines .x1b.31m \\{\\}\n"));
+}
+
+TEST(Logging, RotationsMoveFilesOnAndLoseNone) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "log";
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path() / name) << text;
+  };
+  const auto read = [&](const std::string& name) {
+    std::string text;
+    std::ifstream(folder.path() / name) >> text;
+    return text;
+  };
+  write("log", "new");
+  write("log.1", "old");
+  write("log.2", "oldest");
+  ASSERT_TRUE(RotateFile(file, 2));
+  EXPECT_EQ(read("log") + " " + read("log.1") + " " + read("log.2"), " new old");
+  // Without a file, as after a rotation behind which no new file could be made, the others stay.
+  ASSERT_TRUE(RotateFile(file, 2));
+  EXPECT_EQ(read("log.1") + " " + read("log.2"), "new old");
+  // Killed between two steps: a name is free, and nothing needs to go.
+  std::filesystem::rename(folder.path() / "log.1", file);
+  ASSERT_TRUE(RotateFile(file, 2));
+  EXPECT_EQ(read("log.1") + " " + read("log.2"), "new old");
 }
 
 TEST(Logging, LevelsHideLines) {

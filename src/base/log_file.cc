@@ -36,20 +36,19 @@ Status Redirect(const std::filesystem::path& path) {
   return {};
 }
 
-std::filesystem::path Numbered(const std::filesystem::path& path, int number) {
-  return path.string() + "." + std::to_string(number);
-}
-
 }  // namespace
 
 Status RotateFile(const std::filesystem::path& path, int keep) {
-  for (int number = keep; number >= 1; --number) {
-    const std::filesystem::path from = number == 1 ? path : Numbered(path, number - 1);
-    std::error_code error;
-    std::filesystem::rename(from, Numbered(path, number), error);
-    if (error && error != std::errc::no_such_file_or_directory) {
-      return tl::make_unexpected(ErrnoError("rename", from, error.value()));
-    }
+  const auto name = [&path](int number) {
+    return number == 0 ? path : std::filesystem::path(path.string() + "." + std::to_string(number));
+  };
+  // Up to the first name that is free, so that a rotation that was killed half way is gone on with and costs no file.
+  int free = 0;
+  std::error_code error;
+  while (free < keep && std::filesystem::exists(std::filesystem::symlink_status(name(free), error))) ++free;
+  for (int number = free; number >= 1; --number) {
+    std::filesystem::rename(name(number - 1), name(number), error);
+    if (error) return tl::make_unexpected(ErrnoError("rename", name(number - 1), error.value()));
   }
   return {};
 }
