@@ -62,7 +62,8 @@ TEST_F(PushTest, WhatToolsLeaveStaysHere) {
   std::ofstream(package() / "code/ctx/kept") << text;
   ASSERT_TRUE(Push());
   std::string names;
-  for (const auto& [path, file] : hub_.State(kRepo)["files"].items()) names += path + "\n";
+  const auto state = hub_.State(kRepo);
+  for (const auto& [path, file] : state["files"].items()) names += path + "\n";
   for (const char* left : {".git", ".DS_Store", "__pycache__", "Dockerfile"}) EXPECT_THAT(names, Not(HasSubstr(left)));
   EXPECT_THAT(names, HasSubstr("code/ctx/kept"));
 }

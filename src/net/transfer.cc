@@ -164,6 +164,30 @@ void SetLimits(CURL* curl, const HttpCall& call, const HttpClientOptions& option
   curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
 }
 
+// Roots in place of the system's: a file of them, or a folder.
+void SetRoots(CURL* curl) {
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
+    const std::string roots = EnvironmentVariable(name);
+    if (roots.empty()) continue;
+    std::error_code ignored;
+    curl_easy_setopt(curl, std::filesystem::is_directory(roots, ignored) ? CURLOPT_CAPATH : CURLOPT_CAINFO,
+                     roots.c_str());
+    return;
+  }
+}
+
+// curl reads the lower-case variables, and of the upper-case ones all but HTTP_PROXY, which a web server may have made
+// of a stranger's header; then there is a REQUEST_METHOD.
+void SetProxy(CURL* curl, const HttpCall& call) {
+  if (IsLoopbackUrl(call.url)) {
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+  } else if (UrlOrigin(call.url).starts_with("http:") && EnvironmentVariable("http_proxy").empty() &&
+             EnvironmentVariable("REQUEST_METHOD").empty()) {
+    const std::string proxy = EnvironmentVariable("HTTP_PROXY");
+    if (!proxy.empty()) curl_easy_setopt(curl, CURLOPT_PROXY, proxy.c_str());
+  }
+}
+
 void SetUp(CURL* curl, const HttpCall& call, const HttpClientOptions& options, Transfer& transfer,
            const HeaderList& headers) {
   curl_easy_setopt(curl, CURLOPT_URL, call.url.c_str());
@@ -173,9 +197,8 @@ void SetUp(CURL* curl, const HttpCall& call, const HttpClientOptions& options, T
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // threads
   curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  if (const char* roots = std::getenv("SSL_CERT_FILE"); roots != nullptr && *roots != '\0') {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, roots);
-  }
+  SetRoots(curl);
+  SetProxy(curl, call);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &OnHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &OnBody);

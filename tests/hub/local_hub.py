@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """A hub on 127.0.0.1 that speaks the protocol of the Hugging Face hub, for tests. Keeps everything in memory.
 
-  local_hub.py [FOLDER]
+  local_hub.py [FOLDER] [--certificate FILE]
 
 Every FOLDER/org/name becomes a repository with one commit. Prints one line of JSON, {"hub": URL, "cdn": URL}, and serves
 until its standard input ends. Large files lie on the second URL, another host and port, which refuses requests that
-carry a token. Tokens: hf_write (user "writer") and hf_read (user "reader").
+carry a token. With a certificate (and its key in the same file) both speak HTTPS. Tokens: hf_write (user "writer") and hf_read (user "reader").
 
 POST /admin/repo    {"id", "files": {path: base64}, "private", "gated", "granted": [users], "tags", "card"}: a commit
 POST /admin/set     {"page": files per page of a tree, "part": bytes per part of an upload, "lfs": bytes from which on
-                    files are large}
+                    files are large, "hub", "cdn": the URLs that it calls itself by}
 POST /admin/fault   {"match": regular expression over "METHOD /path", "kind", "times", "skip", ...}, for answers:
                     cut (closes after "after" bytes), wrong (flips the byte at "after"), stall (waits "seconds" after
                     "after" bytes), slow ("rate" bytes a second), status ("status", "headers"), whole (no ranges;
@@ -18,12 +18,14 @@ POST /admin/reset   forgets faults and the log
 GET  /admin/log     every request: {"method", "path", "host", "authorized", "range", "bytes"}
 GET  /admin/state?repo=ID   {"commit", "commits", "private", "files": {path: {"sha256", "size", "lfs"}}}
 """
+import argparse
 import base64
 import hashlib
 import http.server
 import json
 import pathlib
 import re
+import ssl
 import sys
 import threading
 import time
@@ -523,7 +525,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer_json({"commit": repo.refs["main"]})
 
     def admin_set(self):
-        WORLD.settings.update(json.loads(self.body))
+        settings = json.loads(self.body)
+        WORLD.hub, WORLD.cdn = settings.pop("hub", WORLD.hub), settings.pop("cdn", WORLD.cdn)
+        WORLD.settings.update(settings)
         self.answer_json({})
 
     def admin_fault(self):
@@ -599,11 +603,20 @@ CDN = Server(("127.0.0.1", 0), Handler)
 
 
 def main():
-    WORLD.hub = f"http://127.0.0.1:{HUB.server_address[1]}"
-    WORLD.cdn = f"http://localhost:{CDN.server_address[1]}"
-    if sys.argv[1:]:
-        load(pathlib.Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=pathlib.Path)
+    parser.add_argument("--certificate")
+    arguments = parser.parse_args()
+    scheme = "https" if arguments.certificate else "http"
+    WORLD.hub = f"{scheme}://127.0.0.1:{HUB.server_address[1]}"
+    WORLD.cdn = f"{scheme}://localhost:{CDN.server_address[1]}"
+    if arguments.folder:
+        load(arguments.folder)
     for server in (HUB, CDN):
+        if arguments.certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(arguments.certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, daemon=True).start()
     print(json.dumps({"hub": WORLD.hub, "cdn": WORLD.cdn}), flush=True)
     sys.stdin.read()

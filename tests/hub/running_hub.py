@@ -2,6 +2,7 @@
 import base64
 import json
 import pathlib
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -10,12 +11,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class RunningHub:
-    def __init__(self):
-        self.process = subprocess.Popen([sys.executable, HERE / "local_hub.py"], stdin=subprocess.PIPE,
+    def __init__(self, certificate=None):
+        options = ["--certificate", certificate] if certificate else []
+        self.process = subprocess.Popen([sys.executable, HERE / "local_hub.py", *options], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         urls = json.loads(self.process.stdout.readline())
         self.hub, self.cdn = urls["hub"], urls["cdn"]
-        self.open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        handlers = [urllib.request.ProxyHandler({})]
+        if certificate:
+            handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=certificate)))
+        self.open = urllib.request.build_opener(*handlers).open
 
     def stop(self):
         self.process.stdin.close()
@@ -31,6 +36,9 @@ class RunningHub:
         """A commit of {path: bytes}; returns its id."""
         content = {path: base64.b64encode(data).decode() for path, data in files.items()}
         return self.ask("POST", "/admin/repo", {"id": repo, "files": content, **properties})["commit"]
+
+    def fault(self, **fault):
+        self.ask("POST", "/admin/fault", fault)
 
     def set(self, **settings):
         self.ask("POST", "/admin/set", settings)
