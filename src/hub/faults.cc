@@ -145,6 +145,11 @@ HubError ErrorOfAnswer(const HttpAnswer& answer, const HubSubject& subject, cons
   }
   if (answer.status == 403) return Forbidden(subject, settings, evidence);
   if (answer.status == 404) return NoRepo(subject, settings, evidence);
+  if (answer.status == 407) {
+    return MakeHubError(HubFault::kUnreachable, Code::kNoPermission, subject,
+                        "the proxy does not let us through without a password, or not with this one",
+                        "name user and password in the proxy's URL (http_proxy, https_proxy)", evidence);
+  }
   if (answer.status == 409 || answer.status == 412) {
     return MakeHubError(HubFault::kConflict, Code::kBusy, subject, "others changed it at the same time", "try again",
                         evidence);

@@ -4,8 +4,7 @@ import subprocess
 import unittest
 
 from forward_proxy import ForwardProxy
-from running_hub import RunningHub
-from store_home import TT_MODEL, StoreTest, noise
+from store_home import TT_MODEL, RunningHub, StoreTest, noise
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -69,11 +68,12 @@ class ProxyTest(NetworkTest):
         proxy = self.proxy(self.hub, password="me:s3cret")
         self.output_of("search", "dit", environment={"http_proxy": proxy.url})
         wrong = proxy.url.replace("s3cret", "wr0ng")
-        for url in (wrong, wrong.replace(str(proxy.port), "9")):
+        for url, sentence in ((wrong, "the proxy does not let us through"),
+                              (wrong.replace(str(proxy.port), "9"), "proxies (https_proxy)")):
             done = self.run_program("search", "dit", environment={"http_proxy": url})
             self.assertNotEqual(done.returncode, 0)
+            self.assertIn(sentence, done.stderr)
             self.assertNotIn("wr0ng", done.stdout + done.stderr)
-            print(done.stderr)
 
 
 @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
@@ -102,8 +102,9 @@ class CertificateTest(NetworkTest):
 
     def test_each_variable_names_roots(self):
         for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-            self.assertIn("org/my-dit", self.output_of("search", "dit", environment={variable: str(self.certificate)}))
-        self.output_of("pull", "org/my-dit", environment={"SSL_CERT_FILE": str(self.certificate)})
+            self.output_of("search", "dit", environment={variable: str(self.certificate)})
+        self.assertEqual(len(self.secure.log()), 3)
+        self.output_of("pull", "org/my-dit", "--container", environment={"SSL_CERT_FILE": str(self.certificate)})
         self.assertIn("ok", self.output_of("verify"))
 
     def test_a_name_that_the_certificate_lacks_is_refused(self):
@@ -116,7 +117,7 @@ class CertificateTest(NetworkTest):
     def test_through_a_proxy_nobody_reads_along(self):
         for variable in ("https_proxy", "HTTPS_PROXY"):
             proxy = self.proxy(self.secure)
-            self.output_of("pull", "org/my-dit", "--force",
+            self.output_of("pull", "org/my-dit", "--container", "--force",
                            environment={variable: proxy.url, "SSL_CERT_FILE": str(self.certificate)})
             self.assertEqual(proxy.hosts(), {"hub.test", "cdn.test"})
             for line, headers in proxy.asked:
