@@ -115,14 +115,16 @@ class CertificateTest(NetworkTest):
         self.assertEqual(self.secure.log(), [])
 
     def test_through_a_proxy_nobody_reads_along(self):
-        for variable in ("https_proxy", "HTTPS_PROXY"):
-            proxy = self.proxy(self.secure)
-            self.output_of("pull", "org/my-dit", "--container", "--force",
-                           environment={variable: proxy.url, "SSL_CERT_FILE": str(self.certificate)})
-            self.assertEqual(proxy.hosts(), {"hub.test", "cdn.test"})
-            for line, headers in proxy.asked:
-                self.assertTrue(line.startswith("CONNECT "), line)
-                self.assertNotIn("authorization", headers)
+        proxy = self.proxy(self.secure)
+        roots = {"SSL_CERT_FILE": str(self.certificate)}
+        self.output_of("pull", "org/my-dit", "--container", environment={"https_proxy": proxy.url, **roots})
+        self.assertEqual(proxy.hosts(), {"hub.test", "cdn.test"})
+        before = len(proxy.asked)
+        self.output_of("search", "dit", environment={"HTTPS_PROXY": proxy.url, **roots})
+        self.assertGreater(len(proxy.asked), before)
+        for line, headers in proxy.asked:
+            self.assertTrue(line.startswith("CONNECT "), line)
+            self.assertNotIn("authorization", headers)
 
     def test_files_do_not_come_in_the_open(self):
         commit = self.secure.state("org/W")["commit"]
