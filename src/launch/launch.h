@@ -160,8 +160,8 @@ class Launcher {
   // Everything that runs of this package, its default profile first, or everything that runs. Nothing may be running.
   // kNotFound with what to type for a package that is not here.
   StoreResult<StopOutcome> Stop(const StopRequest& request, Reporter* reporter);
-  // Containers and native servers, the latter first; `all`: also what has ended. An engine that does not answer is a
-  // note.
+  // Native servers, then containers; `all`: also containers that have ended. None where there is no engine, and a note
+  // where it does not answer.
   Result<std::vector<RunningPackage>> Running(bool all, Reporter* reporter);
   // Hands over each line; returns the exit code of what printed it (128 + SIGINT when `stop` asked). kUsage for a
   // `since` that is no time, kNotFound when nothing of it runs and nothing that has ended is left to be read.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "launch/launcher_state.h"
-#include "launch/steps.h"
 
 namespace sightline {
 namespace {
@@ -64,7 +63,7 @@ const LaunchSettings& Launcher::settings() const { return state_->settings; }
 Store& Launcher::store() { return state_->store; }
 
 StoreResult<ServeReport> Launcher::Serve(const ServeRequest& request, Reporter* reporter, std::stop_token stop) {
-  Reporter& told = Told(reporter);
+  Reporter& told = OrSilent(reporter);
   SIGHTLINE_ASSIGN_OR_RETURN(FoundPackage found, FindPackage(state_->store, request, told, stop));
   SIGHTLINE_ASSIGN_OR_RETURN(const RunChoice choice, Choose(state_->store, found.package, request));
   if (!choice.reason.empty()) told.OnNote(choice.reason);
@@ -79,7 +78,7 @@ StoreResult<std::string> Launcher::PrintableCommand(const ServeRequest& request,
                                                     std::stop_token stop) {
   ServeRequest unchanged = request;
   unchanged.refresh = false;
-  Reporter& told = Told(reporter);
+  Reporter& told = OrSilent(reporter);
   SIGHTLINE_ASSIGN_OR_RETURN(const FoundPackage found, FindPackage(state_->store, unchanged, told, stop));
   const LocalPackage& package = found.package;
   SIGHTLINE_ASSIGN_OR_RETURN(const RunChoice choice, Choose(state_->store, package, request));
@@ -93,7 +92,7 @@ StoreResult<std::string> Launcher::PrintableCommand(const ServeRequest& request,
 
 StoreResult<std::vector<std::string>> Launcher::NativeCommand(const ServeRequest& request, Reporter* reporter,
                                                               std::stop_token stop) {
-  Reporter& told = Told(reporter);
+  Reporter& told = OrSilent(reporter);
   SIGHTLINE_ASSIGN_OR_RETURN(FoundPackage found, FindPackage(state_->store, request, told, stop));
   SIGHTLINE_ASSIGN_OR_RETURN([[maybe_unused]] const RunChoice native,
                              ChooseRun(found.package.manifest, found.package.native, {}, RunMode::kNative));

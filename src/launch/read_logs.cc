@@ -5,7 +5,6 @@
 
 #include "launch/candidates.h"
 #include "launch/log_reader.h"
-#include "launch/steps.h"
 
 namespace sightline {
 namespace {

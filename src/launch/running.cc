@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "launch/candidates.h"
-#include "launch/steps.h"
 
 namespace sightline {
 namespace {
@@ -126,12 +125,12 @@ class Stopping {
   Stopping(std::chrono::seconds grace, Reporter& reporter) : grace_(grace), reporter_(reporter) {}
 
   void Stop(const NativeServers& natives, const NativeServer& server) {
-    ReportedStep step(reporter_, "stop-" + server.name, "stopping " + server.name);
+    Step step(reporter_, "stop-" + server.name, "stopping " + server.name);
     Keep(step, server.name, RunMode::kNative, natives.Stop(server, grace_));
   }
   // Without `reset_image` no chip is reset.
   void Stop(const ContainerEngine& engine, const std::string& name, const std::string& reset_image) {
-    ReportedStep step(reporter_, "stop-" + name, "stopping " + name);
+    Step step(reporter_, "stop-" + name, "stopping " + name);
     Keep(step, name, RunMode::kContainer, StopContainer(engine, name, reset_image, grace_));
   }
   void StopEveryContainer(const ContainerEngine& engine);
@@ -141,9 +140,9 @@ class Stopping {
   StopOutcome Take() { return std::move(outcome_); }
 
  private:
-  void Keep(ReportedStep& step, const std::string& name, RunMode mode, const Result<StopReport>& report) {
+  void Keep(Step& step, const std::string& name, RunMode mode, const Result<StopReport>& report) {
     if (!report) return AddFailure(StoreError(Error{report.error().code, name + ": " + report.error().message, {}}));
-    step.Done("stopped " + name, std::string(Describe(*report)));
+    step.DoneAs("stopped " + name, std::string(Describe(*report)));
     if (report->reset != ChipReset::kNotNeeded) {
       reporter_.OnWarning(
           "a server that had to be killed may leave the card unusable: only a reboot of the host is "
@@ -179,7 +178,7 @@ Result<std::vector<RunningPackage>> Launcher::Running(bool all, Reporter* report
   if (!engine) return rows;  // without an engine there are no containers
   const auto containers = Containers(*engine, all);
   if (!containers) {
-    Told(reporter).OnNote(fmt::format("containers are not listed: {}", containers.error().message));
+    OrSilent(reporter).OnNote(fmt::format("containers are not listed: {}", containers.error().message));
     return rows;
   }
   rows.insert(rows.end(), containers->begin(), containers->end());
@@ -187,7 +186,7 @@ Result<std::vector<RunningPackage>> Launcher::Running(bool all, Reporter* report
 }
 
 StoreResult<StopOutcome> Launcher::Stop(const StopRequest& request, Reporter* reporter) {
-  Stopping stopping(request.grace, Told(reporter));
+  Stopping stopping(request.grace, OrSilent(reporter));
   // Native servers come first: an engine whose daemon is dead may take its time to say so.
   if (request.target.empty()) {
     for (const NativeServer& server : state_->natives.List()) stopping.Stop(state_->natives, server);

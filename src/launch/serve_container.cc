@@ -5,14 +5,13 @@
 
 #include "launch/boot_report.h"
 #include "launch/launcher_state.h"
-#include "launch/steps.h"
 
 namespace sightline {
 namespace {
 
 // What of the machine a container needs, before anything is fetched.
 StoreStatus CheckHost(const LaunchSettings& settings, bool need_devices, Reporter& reporter) {
-  ReportedStep step(reporter, "host", "checking the host");
+  Step step(reporter, "host", "checking the host");
   FailureCard card;
   std::string passed;
   for (const PreflightRow& row : HostPreflight(settings.store.engine, need_devices, settings.store.host_root)) {
@@ -26,7 +25,7 @@ StoreStatus CheckHost(const LaunchSettings& settings, bool need_devices, Reporte
   }
   card.cause = "this machine cannot run it in a container";
   if (!card.detail.empty()) return tl::make_unexpected(StoreError(Code::kUnsupported, std::move(card)));
-  step.Done("host ready", passed);
+  step.DoneAs("host ready", passed);
   return {};
 }
 
@@ -168,12 +167,12 @@ StoreStatus ContainerServing::RunContainer(const ContainerEngine& engine) {
 }
 
 StoreStatus ContainerServing::Start(const ContainerEngine& engine) {
-  ReportedStep step(reporter_, "container", "starting the container");
+  Step step(reporter_, "container", "starting the container");
   SIGHTLINE_RETURN_IF_ERROR(CheckNotRunning(engine));
   SIGHTLINE_ASSIGN_OR_RETURN(const bool left_over, engine.Exists(plan_.name));
   if (left_over) SIGHTLINE_RETURN_IF_ERROR(engine.Remove(plan_.name, true));
   SIGHTLINE_RETURN_IF_ERROR(RunContainer(engine));
-  step.Done("container started", plan_.name);
+  step.DoneAs("container started", plan_.name);
   reporter_.OnContainer(id_.empty() ? plan_.name : id_, fmt::format("http://127.0.0.1:{}/v1", plan_.input.port));
   return {};
 }

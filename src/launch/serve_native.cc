@@ -5,7 +5,6 @@
 #include <charconv>
 
 #include "launch/launcher_state.h"
-#include "launch/steps.h"
 
 namespace sightline {
 namespace {
@@ -147,12 +146,12 @@ StoreResult<ServeReport> ServeNatively(const LaunchSettings& settings, Store& st
   }
   NativeServer server;
   {
-    ReportedStep step(reporter, "server", "starting the server");
+    Step step(reporter, "server", "starting the server");
     server = {name, request.target, found.package.native->model, port, 0, {}, {}};
     std::vector<std::string> words = NativeWords(settings, *found.package.native, weights, port, request.arguments);
     words.insert(words.begin() + 3, {"--log-file", natives.LogOf(name).string()});
     SIGHTLINE_ASSIGN_OR_RETURN(server, natives.Start(std::move(server), words));
-    step.Done("server started", fmt::format("process {} on the CPU", server.process.pid));
+    step.DoneAs("server started", fmt::format("process {} on the CPU", server.process.pid));
   }
   ServeReport report{ServeEnd::kDetached,
                      RunMode::kNative,
@@ -168,7 +167,7 @@ StoreResult<ServeReport> ServeNatively(const LaunchSettings& settings, Store& st
   if (request.detach) return report;
 
   const auto begun = std::chrono::steady_clock::now();
-  ReportedStep step(reporter, "boot", "loading weights");
+  Step step(reporter, "boot", "loading weights");
   const NativeEnd end = natives.WaitUntilReady(
       server, request.ready_timeout,
       [&](const std::string& line) {
@@ -180,7 +179,7 @@ StoreResult<ServeReport> ServeNatively(const LaunchSettings& settings, Store& st
       stop);
   report.elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
   if (end.kind == BootEndKind::kReady) {
-    step.Done("weights loaded");
+    step.DoneAs("weights loaded");
     report.end = ServeEnd::kReady;
   } else if (end.kind == BootEndKind::kCancelled) {
     report.end = ServeEnd::kInterrupted;

@@ -66,6 +66,34 @@ class Reporter {
   virtual void OnError(const FailureCard& /*card*/) {}
 };
 
+// `reporter`, or one that says nothing.
+Reporter& OrSilent(Reporter* reporter);
+
+// A step of work for a Reporter, which has failed unless it is said to be done: its end is always reported.
+class Step {
+ public:
+  Step(Reporter& reporter, std::string key, std::string label)
+      : reporter_(reporter), key_(std::move(key)), label_(std::move(label)) {
+    reporter_.OnStep({key_, StepState::kStart, label_});
+  }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  ~Step() {
+    if (!ended_) reporter_.OnStep({key_, StepState::kFail, label_});
+  }
+  void Done(std::string detail = {}) { DoneAs(label_, std::move(detail)); }
+  // Under another label than it began with.
+  void DoneAs(std::string label, std::string detail = {}) {
+    ended_ = true;
+    reporter_.OnStep({key_, StepState::kDone, std::move(label), std::move(detail)});
+  }
+
+ private:
+  Reporter& reporter_;
+  std::string key_, label_;
+  bool ended_ = false;
+};
+
 // An Error whose message is one whole sentence. Whoever shows it may show `card` in its place; this module hands no
 // error to Reporter::OnError, so that each is shown once.
 struct StoreError : Error {

@@ -8,7 +8,7 @@ import socket
 import time
 import unittest
 
-from serving_home import BINARY, GAZE_REVISION, GAZE_WEIGHTS, TT_MODEL, ServingTest, free_port, kill
+from serving_home import BINARY, GAZE_REVISION, GAZE_WEIGHTS, TT_MODEL, ServingTest, free_port, kill, write_program
 
 FOREIGN = {
     "schema_version": "5.1", "name": "gaze-lle-p150", "tt_metal_version": "unknown", "arch": "blackhole",
@@ -128,6 +128,17 @@ class NativeServeTest(ServingTest):
         self.wait_for(lambda: self.running() == [], "its end")
         self.assertEqual(self.output_of("stop", "gaze-lle"), "nothing running\n")
         self.serve()
+
+    def test_dead_engine_keeps_no_server_from_stopping(self):
+        self.serve()
+        write_program(self.home / "bin/docker", "#!/bin/sh\n[ $1 = --version ] && exec echo Docker version 28.0.1\n"
+                                                "echo 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
+        self.environment.update(PATH=f"{self.home / 'bin'}:{os.environ['PATH']}", SIGHTLINE_CONTAINER_ENGINE="docker")
+        done = self.run_program("stop", "--all")
+        self.assertEqual(done.stdout, "stopped gaze-lle\n")
+        self.assertIn("its daemon does not answer", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(self.running(), [])
 
     def test_interrupt_ends_the_waiting_and_not_the_server(self):
         tool = self.start("serve", "gaze-lle", "--native", "--port", free_port())
