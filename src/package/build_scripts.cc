@@ -33,8 +33,12 @@ std::string Text(const Value& map, std::string_view key) { return TextIn(map, ke
 std::string Commit(const Value& git) { return TextIn(git, "sha").value_or(Text(git, "ref")); }
 
 std::string CloneAt(const Value& git, std::string_view folder) {
-  return fmt::format("git clone {} {} && git -C {} checkout {}", ShellQuote(Text(git, "repo")), folder, folder,
-                     ShellQuote(Commit(git)));
+  const std::string repo = Text(git, "repo"), published = WithoutCredentials(repo);
+  std::string line = fmt::format("git clone {} {} && git -C {} checkout {}", ShellQuote(repo), folder, folder,
+                                 ShellQuote(Commit(git)));
+  // The image keeps the clone.
+  if (published != repo) line += fmt::format(" && git -C {} remote set-url origin {}", folder, ShellQuote(published));
+  return line;
 }
 
 // vLLM itself, where a lock has installed all that it depends on.

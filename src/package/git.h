@@ -25,7 +25,4 @@ std::string ReasonOf(const ProcessOutput& output);
 // Parts between `separator`, without empty ones.
 std::vector<std::string> PartsOf(const std::string& text, char separator);
 
-// An address without user name and password: addresses are published.
-std::string WithoutCredentials(std::string address);
-
 }  // namespace sightline

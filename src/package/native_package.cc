@@ -105,7 +105,8 @@ NativePackage ReadPackage(const Value& root, ProblemList& problems) {
   }
   if (const Value* weights = fields.RequiredMember("weights")) package.weights = ReadPinnedWeights(*weights, problems);
   const bool gaze = package.model == kGazeLle;
-  package.precision = Choice(fields, "precision", gaze ? Names{"f32", "bf16"} : Names{"f32", "bf16", "int8", "int4"});
+  package.precision =
+      Choice(fields, "precision", gaze ? Names{"f32", "bf16"} : Names{"f32", "bf16", "int8", "int8w", "int4"});
   if (const Value* serve = fields.Member("serve")) package.serve = ReadServe(*serve, package.model, problems);
   if (const Value* license = fields.RequiredMember("license")) {
     package.license = ReadLicense(*license, "license", CardSource::kAuthor, problems);
@@ -115,6 +116,19 @@ NativePackage ReadPackage(const Value& root, ProblemList& problems) {
 }
 
 }  // namespace
+
+std::vector<std::string> NativePackage::ServeOptions() const {
+  std::vector<std::string> words;
+  const auto add = [&words](const char* option, const auto& value) {
+    if (value) words.insert(words.end(), {option, fmt::format("{}", *value)});
+  };
+  add("--precision", precision);
+  add("--max-heads", serve.max_heads);
+  add("--grid", serve.grid);
+  add("--in-token-limit", serve.in_token_limit);
+  add("--max-new-tokens", serve.max_new_tokens);
+  return words;
+}
 
 Result<NativePackage> NativePackage::Parse(std::string_view text, const std::string& name) {
   SIGHTLINE_ASSIGN_OR_RETURN(const Value root, ParseYaml(text, name));

@@ -389,6 +389,8 @@ struct MetalProvenance {
 Result<MetalProvenance> ResolveLocalMetal(const std::filesystem::path& folder);
 // Version from `git describe` over tags v*.*.*: "0.78.0", "0.78.1.dev25", with "+gNODE" when dirty.
 std::string ScmVersion(std::string_view describe, bool dirty);
+// An address without user name and password: addresses are published.
+std::string WithoutCredentials(std::string address);
 // The commit of a branch, tag or (shortened) commit of a repository that may be remote; of a tag and a branch of one
 // name the tag's. Runs git ls-remote.
 Result<std::string> ResolveGitReference(const std::string& repo, const std::string& reference);
@@ -435,9 +437,12 @@ struct NativeServe {
 struct NativePackage {
   std::string model;  // "gaze-lle" or "locate-anything"
   WeightsPointer weights;
-  std::optional<std::string> precision{};  // f32, bf16, int8, int4; none: the model's default
+  std::optional<std::string> precision{};  // f32, bf16, int8, int8w, int4; none: the model's default
   NativeServe serve{};
   CardLicense license;  // of the weights
+
+  // What the server is told besides model, weights and address: "--precision", "int8", "--grid", "24x44".
+  std::vector<std::string> ServeOptions() const;
 
   // Strict: unknown keys are refused.
   static Result<NativePackage> Load(const std::filesystem::path& path);
