@@ -114,7 +114,7 @@ TEST(EngineTest, ListsByLabel) {
 }
 
 constexpr const char* kInspect = R"([{"Id":"0123456789abcdef","Name":"/tt-model-x-p300","State":{"Running":true,
-  "ExitCode":0},"Config":{"Image":"tt-model/x:1","Labels":{"org.tenstorrent.tt-model.devices":"0,1"}},
+  "StartedAt":"2026-09-30T14:00:00.123456789+02:00","ExitCode":0},"Config":{"Image":"tt-model/x:1","Labels":{"org.tenstorrent.tt-model.devices":"0,1"}},
   "HostConfig":{"IpcMode":"host","Privileged":false,"Devices":[{"PathOnHost":"/dev/tenstorrent/0"}]},
   "Mounts":[{"Source":"/dev/hugepages-1G"}]}])";
 
@@ -125,11 +125,28 @@ TEST(EngineTest, ReadsWhatInspectSays) {
   const auto state = Docker().Inspect("tt-model-x-p300");
   ASSERT_TRUE(state && *state);
   EXPECT_TRUE((*state)->running);
+  EXPECT_EQ((*state)->started, 1'790'769'600);
   EXPECT_EQ((*state)->image, "tt-model/x:1");
   EXPECT_EQ((*state)->ipc_mode, "host");
   EXPECT_THAT((*state)->device_paths, ElementsAre("/dev/tenstorrent/0"));
   EXPECT_THAT((*state)->mount_sources, ElementsAre("/dev/hugepages-1G"));
   EXPECT_EQ((*state)->labels.at("org.tenstorrent.tt-model.devices"), "0,1");
+}
+
+TEST(EngineTest, KnowsSinceWhenAContainerRuns) {
+  FakeProgram fake("docker");
+  fake.Answer("cat inspect.json");
+  const std::pair<const char*, std::optional<int64_t>> times[] = {{"2026-09-30T12:00:00Z", 1'790'769'600},
+                                                                  {"2026-09-30T12:00:00.5Z", 1'790'769'600},
+                                                                  {"2026-09-30T06:30:00-05:30", 1'790'769'600},
+                                                                  {"0001-01-01T00:00:00Z", std::nullopt},
+                                                                  {"yesterday", std::nullopt},
+                                                                  {"", std::nullopt}};
+  for (const auto& [text, seconds] : times) {
+    std::ofstream(fake.folder() / "inspect.json")
+        << R"([{"Id":"1","Name":"/x","State":{"Running":true,"StartedAt":")" << text << R"("}}])";
+    EXPECT_EQ(Docker().Inspect("x").value()->started, seconds) << text;
+  }
 }
 
 // Case 47: engines complete the beginning of an id, and filters match the beginning of a name.

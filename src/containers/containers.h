@@ -85,6 +85,7 @@ struct ContainerState {
   std::string name;  // without the leading slash
   std::string image;
   bool running = false;
+  std::optional<int64_t> started{};  // the last time, in seconds since 1970; none: never
   int exit_code = 0;
   std::map<std::string, std::string> labels;
   std::vector<std::string> device_paths;   // HostConfig.Devices, on the host

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
 namespace sightline {
 namespace {
 
@@ -14,6 +18,21 @@ std::string Text(simdjson::simdjson_result<dom::element> value) {
   std::string_view text;
   if (value.get(text)) return {};
   return std::string(text);
+}
+
+// "2026-09-30T12:00:00.123456789+02:00" in seconds since 1970; nothing for what is no time, and for the year 1, which
+// means never.
+std::optional<int64_t> SecondsOf(const std::string& text) {
+  std::tm time{};
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+  constexpr int kUnixYear = 70;
+  if (rest == nullptr || time.tm_year < kUnixYear) return std::nullopt;
+  const int64_t seconds = ::timegm(&time);
+  if (*rest == '.') rest += 1 + std::strspn(rest + 1, "0123456789");
+  int hours = 0, minutes = 0;
+  const bool offset = std::sscanf(rest + (*rest != '\0'), "%2d:%2d", &hours, &minutes) == 2;  // NOLINT: checked
+  const int64_t east = offset ? 60 * (60 * int64_t{hours} + minutes) : 0;
+  return *rest == '-' ? seconds + east : seconds - east;
 }
 
 bool Truth(simdjson::simdjson_result<dom::element> value) {
@@ -38,6 +57,7 @@ ContainerState StateOf(dom::element item) {
   if (state.name.starts_with('/')) state.name.erase(0, 1);
   state.image = Text(item["Config"]["Image"]);
   state.running = Truth(item["State"]["Running"]);
+  state.started = SecondsOf(Text(item["State"]["StartedAt"]));
   int64_t exit_code = 0;
   if (!item["State"]["ExitCode"].get(exit_code)) state.exit_code = static_cast<int>(exit_code);
   dom::object labels;

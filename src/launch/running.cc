@@ -22,6 +22,11 @@ std::string Uptime(int64_t seconds) {
   return fmt::format("{}d {}h", seconds / kDay, seconds % kDay / kHour);
 }
 
+int64_t SecondsSince(int64_t started) {
+  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return std::max<int64_t>(0, now - started);
+}
+
 // The port on this machine in "0.0.0.0:20000->20000/tcp, ...".
 int PublishedPort(std::string_view ports) {
   const size_t arrow = ports.find("->");
@@ -58,8 +63,7 @@ RunningPackage Describe(const NativeServer& server) {
   row.chat = false;
   row.log = server.log;
   row.pid = server.process.pid;
-  const int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  row.uptime_seconds = std::max<int64_t>(0, now - server.started);
+  row.uptime_seconds = SecondsSince(server.started);
   row.uptime = Uptime(*row.uptime_seconds);
   return row;
 }
@@ -81,6 +85,7 @@ RunningPackage Describe(const ContainerRow& listed, const ContainerState& contai
   if (row.port == 0) std::from_chars(port.data(), port.data() + port.size(), row.port);
   if (const std::string chat = LabelOf(container, kChatLabel); !chat.empty()) row.chat = chat == "true";
   row.status = container.running ? "running" : "exited";
+  if (container.running && container.started) row.uptime_seconds = SecondsSince(*container.started);
   constexpr std::string_view kUp = "Up ";
   row.uptime = listed.status.starts_with(kUp) ? listed.status.substr(kUp.size()) : listed.status;
   return row;

@@ -64,6 +64,12 @@ class ContainerServeTest(FakeDockerTest):
         self.assertTrue(done.stdout.endswith(" --loud 'a b'\n"), done.stdout)
         self.assertEqual(self.calls("run"), [])
 
+    def test_ps_says_how_long(self):
+        self.tt_model("serve", "org/gaze", "--detach", "--no-weights", "--port", free_port())
+        [row] = self.running()
+        self.assertEqual((row["name"], row["mode"], row["uptime"]), ("tt-model-gaze-default", "container", "3 minutes"))
+        self.assertGreater(row["uptime_seconds"], 0)
+
     def test_profiles(self):
         done = self.tt_model("profiles", "org/gaze")
         self.assertIn("default (default)  p150 · P150", done.stdout)
