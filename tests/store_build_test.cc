@@ -117,6 +117,19 @@ TEST_F(BuildTest, WithoutAnEngineTheStagedFilesAreNamed) {
   EXPECT_TRUE(fs::exists(out() / "my-dit.staged" / "ctx" / "code" / "pkg"));
 }
 
+TEST_F(BuildTest, CredentialsOfSourcesAreNotPublished) {
+  WriteFile(metal() / "models" / "common" / "a.py", "a = 1\n");
+  WriteFile(metal() / "models" / "autoports" / "my_model" / "m.py", "m = 1\n");
+  WriteFile(yaml(), With(With(kForkManifest, "tt_metal: tt-metal", "tt_metal: " + metal().string()), "https://",
+                         "https://user:secret@"));
+  const auto staged = Build(false);
+  ASSERT_TRUE(staged) << staged.error().message;
+  const std::string manifest = ReadWhole(staged->folder / kWireManifestName);
+  EXPECT_THAT(manifest, HasSubstr("https://example.org/vllm"));
+  EXPECT_THAT(manifest, ::testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(ReadWhole(staged->folder / "README.md"), ::testing::Not(HasSubstr("secret")));
+}
+
 TEST_F(BuildTest, LockThatIsMissingIsAnError) {
   WriteFile(yaml(), With(ReadWhole(yaml()), "runtime:", "runtime:\n  lock: absent.lock"));
   const auto failed = Build(false);
@@ -126,12 +139,12 @@ TEST_F(BuildTest, LockThatIsMissingIsAnError) {
 }
 
 TEST_F(BuildTest, ProgramBecomesAnImageThatIsTheSameEachTime) {
-  const ScopedVariable path("PATH", "/usr/bin:/bin");
-  ProgramImageOptions options{"gaze-lle", "/usr/bin/true", out(), "you/gaze-lle-cpu", "2026-09-30T12:00:00Z"};
-  const auto first = BuildProgramPackage(Settings(), options, nullptr);
+  const ScopedVariable path("PATH", "/usr/bin:/bin"), time("SOURCE_DATE_EPOCH", "1780000000");
+  const ProgramImageOptions options{"gaze-lle", "/usr/bin/true", out(), "you/gaze-lle-cpu"};
+  const auto first = BuildProgramPackage(options, nullptr);
   ASSERT_TRUE(first) << first.error().message;
   const auto files = FilesBelow(first->folder);
-  const auto again = BuildProgramPackage(Settings(), options, nullptr);
+  const auto again = BuildProgramPackage(options, nullptr);
   ASSERT_TRUE(again);
   EXPECT_EQ(first->image_digest, again->image_digest);
   EXPECT_EQ(FilesBelow(again->folder), files);

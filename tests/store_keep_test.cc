@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "store/scratch_folder.h"
+#include "store/snapshot_files.h"
 #include "tests/support/stored_package.h"
 
 namespace sightline::testing {
@@ -113,6 +115,40 @@ TEST_F(KeepTest, RemoveLeavesWhatAnotherPackageUses) {
   EXPECT_TRUE(Store(Settings()).List().at(0).ready);
 }
 
+TEST_F(KeepTest, RemoveLeavesContainersOfOthersOfThatName) {
+  PullWithWeights();
+  const fs::path container = docker_.folder() / "c-tt-model-my-dit-default";
+  WriteFile(container, R"([{"Id": "1", "Name": "/tt-model-my-dit-default",
+                            "Config": {"Labels": {"org.tenstorrent.tt-model.repo": "other/my-dit"}}}])");
+  const auto report = Remove(kRepo);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(report->kept, Contains("container tt-model-my-dit-default: it is of other/my-dit"));
+  EXPECT_TRUE(fs::exists(container));
+  // Without a label it might be anybody's.
+  PullWithWeights();
+  PullWithWeights("other/my-dit");
+  WriteFile(container, "[]");
+  const auto again = Remove(kRepo);
+  ASSERT_TRUE(again);
+  EXPECT_THAT(again->kept, Contains("container tt-model-my-dit-default: other/my-dit has the same name"));
+  EXPECT_TRUE(fs::exists(container));
+}
+
+TEST_F(KeepTest, RemoveLeavesARepositoryOfTheUserThatHoldsMore) {
+  PullWithWeights();
+  const fs::path theirs = home() / "hub" / "models--org--my-dit";
+  WriteFile(theirs / "snapshots" / std::string(40, 'a') / kWireManifestName, "{}");
+  WriteFile(theirs / "snapshots" / std::string(40, 'a') / "model.bin", "weights");
+  const auto report = Remove(kRepo);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(report->kept, Contains(HasSubstr("it holds more than the package")));
+  EXPECT_TRUE(fs::exists(theirs / "snapshots" / std::string(40, 'a') / "model.bin"));
+  PullWithWeights();
+  fs::remove(theirs / "snapshots" / std::string(40, 'a') / "model.bin");
+  ASSERT_TRUE(Remove(kRepo));
+  EXPECT_FALSE(fs::exists(theirs));
+}
+
 TEST_F(KeepTest, RemoveNeverLeavesItsFolders) {
   WriteFile(Settings().folders.index, R"({"..": {"repo_id": "..", "container": true, "manifest": "/nowhere"}})");
   WriteFile(Settings().folders.pulled / "org__x" / "keep", "x");
@@ -174,6 +210,31 @@ TEST_F(KeepTest, SweepTakesWhatNothingNames) {
   EXPECT_TRUE(fs::exists(Weights() / "snapshots" / commit_ / "model.bin"));
 }
 
+TEST_F(KeepTest, SweepTakesScratchFoldersThatNobodyHolds) {
+  PullWithWeights();
+  const fs::path left = Settings().folders.images / ".sightline-aBc123", beside = Weights() / ".sightline-xYz789",
+                 removed = home() / "hub" / ".sightline-4194304-models--org--gone";  // no process has such a number
+  for (const fs::path& folder : {left, beside, removed}) WriteFile(folder / "content", "x");
+  const auto held = ScratchFolder::MakeIn(Settings().folders.images);
+  ASSERT_TRUE(held);
+  const auto report = Store(Settings()).CollectGarbage(false, nullptr);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const fs::path& folder : {left, beside, removed}) EXPECT_FALSE(fs::exists(folder)) << folder;
+  EXPECT_TRUE(fs::exists(held->path()));
+}
+
+TEST_F(KeepTest, RegistryPackageWithARevisionThatIsNoDigestIsLivedWith) {
+  PullWithWeights();
+  const auto entry = *Store(Settings()).index().Find(kRepo);
+  IndexEntry other = entry;
+  other.id = "oci://localhost:5000/a/b:1";
+  other.revision = "main";
+  ASSERT_TRUE(Store(Settings()).index().Put(other));
+  EXPECT_EQ(Store(Settings()).List().size(), 2u);
+  EXPECT_TRUE(Store(Settings()).CollectGarbage(false, nullptr));
+  EXPECT_TRUE(Remove(other.id));
+}
+
 TEST_F(KeepTest, SweepWaitsForNobodyWhoAdds) {
   PullWithWeights();
   const auto lock = FileLock::Take(Settings().folders.root / ".store.lock", FileLock::Kind::kShared);
@@ -207,6 +268,47 @@ TEST_F(KeepTest, ExportedPackageIsTheSameElsewhereWithoutANetwork) {
   const auto verified = store.Verify({}, false, nullptr);
   ASSERT_TRUE(verified);
   for (const StoreProblem& problem : verified->problems) ADD_FAILURE() << problem.path << ": " << problem.sentence;
+}
+
+TEST_F(KeepTest, ExportFetchesTheImageThatIsNotHere) {
+  PullWithWeights();
+  ASSERT_TRUE(Store(Settings()).CollectGarbage(true, nullptr));
+  const fs::path file = folder_.path() / "carried.tar";
+  const auto written = Store(Settings()).Export(kRepo, file, true, &reports_);
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_EQ(reports_.warnings, "");
+  StoreSettings there = SettingsIn(folder_.path() / "there");
+  there.hub.offline = true;
+  Store store(there);
+  const auto report = store.Import(file, {}, &reports_);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(OpenOciLayout(report->package.image_layout));
+}
+
+TEST_F(KeepTest, ExportWithoutTheImageSaysSo) {
+  PullWithWeights();
+  ASSERT_TRUE(Store(Settings()).CollectGarbage(true, nullptr));
+  StoreSettings offline = Settings();
+  offline.hub.offline = true;
+  const fs::path file = folder_.path() / "carried.tar";
+  const auto written = Store(offline).Export(kRepo, file, true, &reports_);
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_THAT(reports_.warnings, HasSubstr("the image of org/my-dit is not in the file"));
+  // The rest of it is.
+  engine_ = "docker";
+  StoreSettings there = SettingsIn(folder_.path() / "there");
+  const auto report = Store(there).Import(file, {}, &reports_);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->package.manifest.name, "my-dit");
+}
+
+TEST_F(KeepTest, PackageOfARegistryIsCompletedByAnImport) {
+  const fs::path carried = folder_.path() / "carried", there = folder_.path() / "there";
+  for (const char* name : {"manifest.json", "image/oci-layout", "image/blobs/x"}) WriteFile(carried / name, "new");
+  WriteFile(there / "manifest.json", "old");
+  ASSERT_TRUE(PlaceFolder(carried, there));
+  EXPECT_EQ(FilesBelow(there), (std::map<std::string, std::string>{
+                                   {"manifest.json", "old"}, {"image/oci-layout", "new"}, {"image/blobs/x", "new"}}));
 }
 
 TEST_F(KeepTest, ImportBelievesNoDigest) {

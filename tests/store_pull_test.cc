@@ -180,8 +180,120 @@ TEST_F(PullTest, ImageOfARegistryIsPulledByDigestOrComparedByIt) {
   WriteFile(docker_.folder() / ("pull-" + tag), *image.digest);
   const auto pulled = Pull(kRepo);
   ASSERT_TRUE(pulled) << pulled.error().message;
-  EXPECT_EQ(Index().at(kRepo)["image"], "reg.example/ns/dit:" + image.tag.substr(image.tag.rfind(':') + 1));
+  const std::string by_tag = "reg.example/ns/dit:" + image.tag.substr(image.tag.rfind(':') + 1);
+  EXPECT_EQ(Index().at(kRepo)["image"], by_tag);
   EXPECT_EQ(Requests("image/"), 0);
+  // What was found out is known the next time, and after a repair.
+  const int pulls = Calls("pull");
+  ASSERT_TRUE(Pull(kRepo));
+  EXPECT_EQ(Index().at(kRepo)["image"], by_tag);
+  fs::remove(std::string(Index().at(kRepo)["manifest"]));
+  ASSERT_TRUE(Store(Settings()).Verify({}, true, nullptr));
+  EXPECT_EQ(Index().at(kRepo)["image"], by_tag);
+  EXPECT_EQ(Index().at(kRepo)["image_loaded_id"], *image.digest);
+  EXPECT_EQ(Calls("pull"), pulls);
+}
+
+TEST_F(PullTest, ImageOfAPullThatWasKilledIsFetchedToTheEnd) {
+  AddDevice();
+  Publish(kRepo, kDitManifest, Noise(50'000));
+  RemoveEngine();
+  ASSERT_TRUE(Pull(kRepo));
+  engine_ = "docker";
+  // As it is left when the layout's index has come and its layer has not.
+  const fs::path repository = Settings().folders.images / "models--org--my-dit";
+  fs::path layer;
+  for (const auto& file : fs::recursive_directory_iterator(repository / "snapshots")) {
+    if (file.is_regular_file() && file.file_size() > 40'000) layer = file.path();
+  }
+  fs::remove(fs::canonical(layer));
+  fs::remove(layer);
+  fs::remove(Settings().folders.index);
+  const auto report = Pull(kRepo);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->image_loaded);
+}
+
+TEST_F(PullTest, KeysOfOthersSurviveANewRevision) {
+  AddDevice();
+  Publish(kRepo, kDitManifest);
+  ASSERT_TRUE(Pull(kRepo));
+  auto index = Index();
+  index[kRepo]["theirs"] = "kept";
+  WriteFile(Settings().folders.index, index.dump());
+  Publish(kRepo, kDitManifest, "another layer");
+  const auto report = Pull(kRepo);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->image_loaded);
+  EXPECT_EQ(Index().at(kRepo)["theirs"], "kept");
+}
+
+TEST_F(PullTest, ImageThatServeLoadsAgainIsRecorded) {
+  AddDevice();
+  Publish(kRepo, kDitManifest);
+  ASSERT_TRUE(Pull(kRepo));
+  auto index = Index();
+  index[kRepo]["image_loaded_id"] = nullptr;
+  index[kRepo]["theirs"] = "kept";
+  WriteFile(Settings().folders.index, index.dump());
+  for (const auto& file : fs::directory_iterator(docker_.folder())) {
+    if (file.path().filename().string().starts_with("i-")) fs::remove(file);
+  }
+  Store store(Settings());
+  auto package = store.FindLocal(*ParseTarget(kRepo));
+  ASSERT_TRUE(package);
+  ASSERT_TRUE(store.EnsureImage(*package, true, false, nullptr));
+  EXPECT_EQ(Index().at(kRepo)["image_loaded_id"], Index().at(kRepo)["image_digest"]);
+  EXPECT_EQ(Index().at(kRepo)["theirs"], "kept");
+}
+
+TEST_F(PullTest, NameInAnotherCaseIsTheSamePackage) {
+  AddDevice();
+  Publish(kRepo, kDitManifest);
+  ASSERT_TRUE(Pull(kRepo));
+  const auto again = Pull("Org/My-DIT");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_FALSE(again->changed);
+  EXPECT_EQ(Index().size(), 1u);
+  EXPECT_TRUE(Index().contains(kRepo));
+  EXPECT_FALSE(fs::exists(Settings().folders.images / "models--Org--My-DIT"));
+}
+
+class NativeFormTest : public PullTest {
+ protected:
+  void PublishWith(const std::string& sightline_yaml) {
+    const TemporaryFolder package;
+    WritePackage(package.path() / "p", GazePackage());
+    auto files = FilesBelow(package.path() / "p");
+    files[kNativeManifestName] = sightline_yaml;
+    hub_.Put(kGaze, files);
+  }
+  static constexpr char kGaze[] = "changh95/gaze-lle-p150";
+};
+
+TEST_F(NativeFormTest, WhatIsWrongWithItIsSaid) {
+  AddDevice();
+  PublishWith("schema: '1'\nmodel: gaze-lie\n");
+  const auto report = Pull(kGaze);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->run.mode, RunMode::kContainer);
+  EXPECT_THAT(reports_.warnings, HasSubstr("'gaze-lie', expected one of gaze-lle"));
+  PullOptions native;
+  native.mode = RunMode::kNative;
+  const auto refused = Pull(kGaze, native);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("'gaze-lie', expected one of gaze-lle"));
+}
+
+TEST_F(NativeFormTest, HubThatDoesNotGiveItIsHeard) {
+  PublishWith("schema: '1'\n");
+  hub_.Fault({{"match", "sightline.yaml"}, {"kind", "status"}, {"status", 403}, {"times", 100}});
+  const auto refused = Pull(kGaze);
+  ASSERT_FALSE(refused);
+  hub_.Reset();
+  hub_.Fault({{"match", "sightline.yaml"}, {"kind", "status"}, {"status", 500}, {"times", 100}});
+  ASSERT_TRUE(Pull(kGaze));
+  EXPECT_THAT(reports_.warnings, HasSubstr("has a sightline.yaml is not known"));
 }
 
 TEST_F(PullTest, TwoAtOnceAgree) {
@@ -255,7 +367,7 @@ TEST_F(WeightsTest, LicenseIsAskedOnce) {
   std::vector<std::string> asked;
   WeightsRequest request;
   request.weights = {{"org/W", commit_}};
-  request.license = [&](const LicenseNotice& notice) {
+  request.license = [&](const LicenseNotice& notice, const std::stop_token&) {
     asked.push_back(notice.repo + " " + notice.license.id);
     return false;
   };
@@ -263,10 +375,12 @@ TEST_F(WeightsTest, LicenseIsAskedOnce) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNoPermission);
   EXPECT_FALSE(fs::exists(home() / "hub" / "models--org--W" / "blobs"));
-  request.license = [&](const LicenseNotice&) { return true; };
+  request.license = [&](const LicenseNotice&, const std::stop_token&) { return true; };
   ASSERT_TRUE(Ensure(request));
   fs::remove_all(home() / "hub");
-  request.license = [&](const LicenseNotice&) -> bool { throw std::logic_error("asked twice"); };
+  request.license = [&](const LicenseNotice&, const std::stop_token&) -> bool {
+    throw std::logic_error("asked twice");
+  };
   ASSERT_TRUE(Ensure(request));
   EXPECT_EQ(asked, std::vector<std::string>{"org/W mit"});
 }

@@ -1,13 +1,12 @@
 #include "cli/launching.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "cli/number_text.h"
 #include "cli/persona.h"
+#include "cli/questions.h"
 #include "cli/terminal.h"
 
 namespace sightline {
@@ -18,20 +17,13 @@ Result<std::unique_ptr<Launcher>> MakeLauncher() {
   return std::make_unique<Launcher>(std::move(settings));
 }
 
-LicenseQuestion AskForLicense(bool accepted) {
-  if (accepted) return [](const LicenseNotice&) { return true; };
-  if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) return {};
-  return [](const LicenseNotice& notice) {
-    const std::string name = notice.license.name.value_or(notice.license.id);
-    const std::string link = notice.license.link ? fmt::format(" ({})", *notice.license.link) : "";
-    std::fputs(fmt::format("\r\033[KThe weights {} come under the licence {}{}. Do you accept it? [y/N] ",
-                           OneLine(notice.repo), OneLine(name), OneLine(link))
-                   .c_str(),
-               stderr);
-    std::fflush(stderr);
-    std::string answer;
-    std::getline(std::cin, answer);
-    return answer == "y" || answer == "Y" || answer == "yes";
+LicenseQuestion AskForLicense(bool accepted, ShownReporter& reporter) {
+  if (accepted) return [](const LicenseNotice&, const std::stop_token&) { return true; };
+  if (CurrentPersona() == Persona::kTtModel) return {};
+  return [&reporter](const LicenseNotice& notice, const std::stop_token& stop) -> Result<bool> {
+    if (!SomebodyCanBeAsked()) return false;
+    const ShownReporter::Pause pause(reporter);
+    return AskYesNo(fmt::format("Licence: {}. Do you accept it?", notice.sentence), stop);
   };
 }
 

@@ -48,7 +48,10 @@ class LiveReporter : public ShownReporter {
     const bool known = active_ && active_->key == step.key;
     const auto elapsed = known ? Clock::now() - begun_ : Clock::duration(0);
     if (known) active_.reset();
-    WriteRow(StepRow(step, std::chrono::duration_cast<std::chrono::milliseconds>(elapsed), UseColor()));
+    ClearLive();
+    const auto worked = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed);
+    Write(StepRow(step, worked, columns_ - 1, UseColor()) + "\n");
+    ++rows_;
   }
   void OnProgress(const ProgressReport& progress) override {
     const std::lock_guard lock(mutex_);
@@ -56,12 +59,12 @@ class LiveReporter : public ShownReporter {
   }
   void OnNote(std::string_view line) override {
     const std::lock_guard lock(mutex_);
-    WriteRow("• " + OneLine(line));
+    WriteLine("• " + OneLine(line));
   }
   void OnWarning(std::string_view line) override {
     const std::lock_guard lock(mutex_);
     warnings_.push_back("! " + OneLine(line));
-    WriteRow(warnings_.back());
+    WriteLine(warnings_.back());
   }
   void OnError(const FailureCard& card) override {
     const std::lock_guard lock(mutex_);
@@ -91,14 +94,22 @@ class LiveReporter : public ShownReporter {
     if (drawn_) Write("\r\033[2K");
     drawn_ = false;
   }
-  void WriteRow(const std::string& row) {
+  void SetPaused(bool paused) override {
+    const std::lock_guard lock(mutex_);
     ClearLive();
-    // Rows that wrap could not be counted; a row with colours has columns that show nothing.
-    Write(ColumnsOf(row) < columns_ || UseColor() ? row + "\n" : CutToColumns(row, columns_ - 1) + "\n");
-    ++rows_;
+    paused_ = paused;
+    // Question and answer stay where they are, and so does what stands above them.
+    rows_ = 0;
+    warnings_.clear();
+  }
+  // Without colours. It may wrap: whoever reads it wants all of it.
+  void WriteLine(const std::string& line) {
+    ClearLive();
+    Write(line + "\n");
+    rows_ += std::max<size_t>(1, (ColumnsOf(line) + columns_ - 1) / columns_);
   }
   void DrawLive() {
-    if (!active_) return;
+    if (!active_ || paused_) return;
     const auto elapsed = Clock::now() - begun_;
     std::string line = fmt::format("{} {}", kSpinner[frame_++ % std::size(kSpinner)], OneLine(active_->label));
     if (progress_ && columns_ >= kNarrow) {
@@ -125,20 +136,22 @@ class LiveReporter : public ShownReporter {
   std::optional<ProgressReport> progress_;
   std::vector<std::string> warnings_;
   size_t rows_ = 0, frame_ = 0;
-  bool drawn_ = false;
+  bool drawn_ = false, paused_ = false;
   std::jthread drawing_;  // last: it uses the members above
 };
 
 }  // namespace
 
-std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, bool color) {
+std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, size_t columns, bool color) {
   const bool done = step.state == StepState::kDone;
   constexpr std::chrono::milliseconds kWorthSaying{800};
-  std::string row = color ? (done ? "\033[32m✓\033[0m " : "\033[31m✗\033[0m ") : (done ? "✓ " : "✗ ");
-  row += OneLine(step.label);
-  if (!step.detail.empty()) row += "  " + OneLine(step.detail);
-  if (elapsed >= kWorthSaying) row += "  " + DurationText(elapsed);
-  return row;
+  constexpr size_t kMark = 2;
+  std::string text = OneLine(step.label);
+  if (!step.detail.empty()) text += "  " + OneLine(step.detail);
+  if (elapsed >= kWorthSaying) text += "  " + DurationText(elapsed);
+  // Cut before it has colours, which take no columns.
+  const std::string mark = color ? (done ? "\033[32m✓\033[0m " : "\033[31m✗\033[0m ") : (done ? "✓ " : "✗ ");
+  return mark + CutToColumns(std::move(text), columns - std::min(columns, kMark));
 }
 
 std::string ProgressText(const ProgressReport& progress, Clock::duration elapsed) {

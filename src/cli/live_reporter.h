@@ -9,8 +9,9 @@
 
 namespace sightline {
 
-// A step that has ended: "✓ label  detail  1.2s"; the time is left out below 0.8 s.
-std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, bool color);
+// A step that has ended: "✓ label  detail  1.2s"; the time is left out below 0.8 s. At most `columns` wide on a
+// terminal.
+std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, size_t columns, bool color);
 // "▕██████░░░░░░░░▏ 42 %  1.2 GB of 2.9 GB  12.3 MB/s  2:10 left"
 std::string ProgressText(const ProgressReport& progress, std::chrono::steady_clock::duration elapsed);
 

@@ -1,14 +1,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <iostream>
 #include <system_error>
 
+#include "cli/interrupts.h"
 #include "cli/persona.h"
+#include "cli/questions.h"
 #include "cli/store_verbs.h"
 #include "cli/terminal.h"
 
@@ -48,22 +48,9 @@ Status Keep(const fs::path& file, const std::string& token) {
   return tl::make_unexpected(ErrnoError("write", file, written ? error.value() : problem));
 }
 
-// Without showing it.
-std::string ReadToken() {
-  termios before{};
-  const bool terminal = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before) == 0;
-  if (terminal) {
-    std::fputs("Token: ", stderr);
-    termios silent = before;
-    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &silent);
-  }
-  std::string token;
-  std::getline(std::cin, token);
-  if (terminal) {
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    std::fputs("\n", stderr);
-  }
+Result<std::string> ReadToken() {
+  const Interrupts interrupts;
+  SIGHTLINE_ASSIGN_OR_RETURN(std::string token, Ask("Token: ", Echo::kHidden, interrupts.token()));
   while (!token.empty() && (token.back() == '\r' || token.back() == ' ')) token.pop_back();
   return token;
 }
@@ -73,7 +60,10 @@ Result<int> LoginVerb::Run() {
   const std::unique_ptr<ShownReporter> reporter = MakeReporter();
   const bool kept = token_.empty() && !settings.hub.token.empty();
   if (!kept) {
-    settings.hub.token = token_.empty() ? ReadToken() : token_;
+    settings.hub.token = token_;
+    if (token_.empty()) {
+      SIGHTLINE_ASSIGN_OR_RETURN(settings.hub.token, ReadToken());
+    }
     settings.hub.token_source = "--token";
   }
   if (settings.hub.token.empty()) return Fail(Code::kUsage, "no token is given, expected one as hf_...");

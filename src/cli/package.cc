@@ -80,8 +80,8 @@ Result<int> PackageVerb::Run() {
     const BuildOptions options{container_, out_, !no_build_, Globals().verbose};
     report = BuildPackage(settings, options, reporter.get(), interrupts.token());
   } else {
-    const ProgramImageOptions options{name_, "/proc/self/exe", out_, repo_, {}};
-    report = BuildProgramPackage(settings, options, reporter.get(), interrupts.token());
+    const ProgramImageOptions options{name_, "/proc/self/exe", out_, repo_};
+    report = BuildProgramPackage(options, reporter.get(), interrupts.token());
   }
   if (!report) return Failed(report.error(), *reporter, json_);
   reporter->Finish();

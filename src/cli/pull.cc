@@ -79,7 +79,7 @@ Result<int> PullVerb::Run() {
   SIGHTLINE_ASSIGN_OR_RETURN(const Target target, ParseTarget(target_));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore());
   const std::unique_ptr<ShownReporter> reporter = MakeReporter(quiet_);
-  options_.license = AskForLicense(accept_license_);
+  options_.license = AskForLicense(accept_license_, *reporter);
   const Interrupts interrupts;
   const StoreResult<PullReport> report = store->Pull(target, options_, reporter.get(), interrupts.token());
   if (!report) return Failed(report.error(), *reporter, json_);

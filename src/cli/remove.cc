@@ -1,9 +1,8 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <iostream>
-
+#include "cli/interrupts.h"
 #include "cli/persona.h"
+#include "cli/questions.h"
 #include "cli/store_verbs.h"
 #include "cli/terminal.h"
 
@@ -32,7 +31,7 @@ class RemoveVerb : public Verb {
   Result<int> Run() override;
 
  private:
-  bool Confirmed(size_t packages) const;
+  Result<bool> Confirmed(size_t packages) const;
   bool RemoveOne(Store& store, const std::string& id, Reporter& reporter, int& exit_code) const;
 
   std::string id_;
@@ -40,13 +39,11 @@ class RemoveVerb : public Verb {
   bool all_ = false, yes_ = false;
 };
 
-bool RemoveVerb::Confirmed(size_t packages) const {
+Result<bool> RemoveVerb::Confirmed(size_t packages) const {
   if (yes_) return true;
-  if (::isatty(STDIN_FILENO) != 1) return false;
-  std::fputs(fmt::format("Remove {} package(s)? [y/N] ", packages).c_str(), stderr);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
+  if (!SomebodyCanBeAsked()) return false;
+  const Interrupts interrupts;
+  return AskYesNo(fmt::format("Remove {} package(s)?", packages), interrupts.token());
 }
 
 bool RemoveVerb::RemoveOne(Store& store, const std::string& id, Reporter& reporter, int& exit_code) const {
@@ -68,8 +65,9 @@ Result<int> RemoveVerb::Run() {
     ids.clear();
     for (const IndexEntry& entry : store->index().Read()) ids.push_back(entry.id);
     if (ids.empty()) Print("nothing to remove\n");
-    if (!ids.empty() && !Confirmed(ids.size())) {
-      return Fail(Code::kUsage, "nothing was removed: --yes confirms it where nobody can be asked");
+    if (!ids.empty()) {
+      SIGHTLINE_ASSIGN_OR_RETURN(const bool confirmed, Confirmed(ids.size()));
+      if (!confirmed) return Fail(Code::kUsage, "nothing was removed: --yes confirms it where nobody can be asked");
     }
   }
   int exit_code = 0, failed_with = 0;

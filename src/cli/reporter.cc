@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <limits>
 
 #include "cli/live_reporter.h"
 #include "cli/number_text.h"
@@ -33,7 +34,8 @@ class PlainReporter : public ShownReporter {
       return;
     }
     const auto elapsed = step.key == step_.key ? Clock::now() - step_.begun : Clock::duration(0);
-    Write(StepRow(step, std::chrono::duration_cast<std::chrono::milliseconds>(elapsed), UseColor()));
+    const auto worked = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed);
+    Write(StepRow(step, worked, std::numeric_limits<size_t>::max(), UseColor()));
   }
   void OnProgress(const ProgressReport& progress) override {
     constexpr std::chrono::seconds kBetweenLines{10};

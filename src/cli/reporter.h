@@ -24,6 +24,21 @@ class ShownReporter : public Reporter {
   // All is well: on a terminal the rows vanish and the warnings among them are shown once more. Without a call the rows
   // stay.
   virtual void Finish() {}
+
+  // Nothing is drawn by itself while it lives: somebody is asked something.
+  class Pause {
+   public:
+    explicit Pause(ShownReporter& reporter) : reporter_(reporter) { reporter_.SetPaused(true); }
+    ~Pause() { reporter_.SetPaused(false); }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    ShownReporter& reporter_;
+  };
+
+ private:
+  virtual void SetPaused(bool /*paused*/) {}
 };
 std::unique_ptr<ShownReporter> MakeReporter(ReportStyle style);
 inline std::unique_ptr<ShownReporter> MakeReporter(bool quiet = false) {

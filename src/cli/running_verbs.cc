@@ -3,6 +3,7 @@
 
 #include "cli/launching.h"
 #include "cli/persona.h"
+#include "cli/store_verbs.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 
@@ -10,10 +11,6 @@ namespace sightline {
 namespace {
 
 std::string Example(std::string_view words) { return fmt::format("{} {}", ProgramName(), words); }
-
-Status CheckTarget(const std::string& target) {
-  return target.empty() ? Status(Fail(Code::kUsage, "no package is given, expected ORG/NAME or a file")) : Status();
-}
 
 void DeclareTarget(OptionSet& options, std::string& target, std::string& profile) {
   options.Argument("TARGET", target, "PACKAGE", "ORG/NAME or the file of a wire manifest");
@@ -38,10 +35,8 @@ class StopVerb : public Verb {
     options.Flag("--quiet", quiet_, "show warnings and failures alone");
   }
   Status Check() override {
-    if (all_ != request_.target.empty()) {
-      return Fail(Code::kUsage,
-                  all_ ? "--all is given together with a package" : "no package is given, expected ORG/NAME or a file");
-    }
+    if (all_ && !request_.target.empty()) return Fail(Code::kUsage, "--all is given together with a package");
+    if (!all_) SIGHTLINE_RETURN_IF_ERROR(CheckGiven(request_.target, kTargetWords));
     request_.profile = OptionalText(profile_);
     request_.grace = std::chrono::seconds(grace_);
     return {};
@@ -83,7 +78,7 @@ class LogsVerb : public Verb {
   }
   Status Check() override {
     request_.profile = OptionalText(profile_);
-    return CheckTarget(request_.target);
+    return CheckGiven(request_.target, kTargetWords);
   }
   Result<int> Run() override {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
@@ -106,20 +101,19 @@ class LogsVerb : public Verb {
 };
 
 Value RowDocument(const RunningPackage& row) {
-  const auto text = [](std::string value) { return value.empty() ? Value{} : Value{std::move(value)}; };
   Value document{Value::Map{}};
-  document.Set("name", text(row.name));
-  document.Set("target", text(row.target));
-  document.Set("mode", text(row.mode == RunMode::kNative ? "native" : "container"));
-  document.Set("profile", text(row.profile));
-  document.Set("status", text(row.status));
+  document.Set("name", JsonTextOrNull(row.name));
+  document.Set("target", JsonTextOrNull(row.target));
+  document.Set("mode", Value{std::string(NameOf(row.mode))});
+  document.Set("profile", JsonTextOrNull(row.profile));
+  document.Set("status", JsonTextOrNull(row.status));
   document.Set("port", row.port == 0 ? Value{} : Value{static_cast<int64_t>(row.port)});
-  document.Set("endpoint", row.port == 0 ? Value{} : text(fmt::format("http://127.0.0.1:{}", row.port)));
-  document.Set("uptime", text(row.uptime));
+  document.Set("endpoint", row.port == 0 ? Value{} : JsonTextOrNull(fmt::format("http://127.0.0.1:{}", row.port)));
+  document.Set("uptime", JsonTextOrNull(row.uptime));
   document.Set("uptime_seconds", row.uptime_seconds ? Value{*row.uptime_seconds} : Value{});
-  document.Set("image", text(row.image));
+  document.Set("image", JsonTextOrNull(row.image));
   document.Set("pid", row.pid == 0 ? Value{} : Value{row.pid});
-  document.Set("log", text(row.log.string()));
+  document.Set("log", JsonTextOrNull(row.log.string()));
   return document;
 }
 
@@ -134,22 +128,22 @@ class PsVerb : public Verb {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
     const std::unique_ptr<ShownReporter> reporter = MakeReporter(false);
     SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<RunningPackage> rows, launcher->Running(all_, reporter.get()));
-    Print(json_ ? Json(rows) : Table(rows));
+    if (json_) {
+      Value::List list;
+      for (const RunningPackage& row : rows) list.push_back(RowDocument(row));
+      PrintJson(Value{std::move(list)});
+    } else {
+      Print(Table(rows));
+    }
     return 0;
   }
 
  private:
-  static std::string Json(const std::vector<RunningPackage>& rows) {
-    Value::List list;
-    for (const RunningPackage& row : rows) list.push_back(RowDocument(row));
-    constexpr int kIndent = 2;
-    return ToJson(Value{std::move(list)}, kIndent) + "\n";
-  }
   static std::string Table(const std::vector<RunningPackage>& rows) {
     if (rows.empty()) return "nothing running\n";
     std::vector<std::vector<std::string>> table{{"NAME", "TARGET", "MODE", "PROFILE", "PORT", "STATUS", "UP"}};
     for (const RunningPackage& row : rows) {
-      table.push_back({row.name, row.target, row.mode == RunMode::kNative ? "native" : "container", row.profile,
+      table.push_back({row.name, row.target, std::string(NameOf(row.mode)), row.profile,
                        row.port == 0 ? "" : std::to_string(row.port), row.status, row.uptime});
     }
     return TableText(table);
@@ -166,7 +160,7 @@ class ProfilesVerb : public Verb {
   void Declare(OptionSet& options) override {
     options.Argument("TARGET", target_, "PACKAGE", "ORG/NAME or the file of a wire manifest");
   }
-  Status Check() override { return CheckTarget(target_); }
+  Status Check() override { return CheckGiven(target_, kTargetWords); }
   Result<int> Run() override {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
     const auto rows = launcher->Profiles(target_);

@@ -12,6 +12,7 @@
 #include "cli/launching.h"
 #include "cli/number_text.h"
 #include "cli/persona.h"
+#include "cli/store_verbs.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 
@@ -97,7 +98,7 @@ void ServePackageVerb::Declare(OptionSet& options) {
 }
 
 Status ServePackageVerb::Check() {
-  if (request_.target.empty()) return Fail(Code::kUsage, "no package is given, expected ORG/NAME or a file");
+  SIGHTLINE_RETURN_IF_ERROR(CheckGiven(request_.target, kTargetWords));
   if (native_ && container_) return Fail(Code::kUsage, "--native and --container contradict each other");
   if (foreground_ && (container_ || request_.detach || print_)) {
     return Fail(Code::kUsage, "--foreground goes with none of --container, --detach and --print");
@@ -184,7 +185,7 @@ Result<int> ServePackageVerb::Run() {
   SIGHTLINE_ASSIGN_OR_RETURN(request_.ready_timeout, ReadyTimeoutFromEnvironment());
   SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
   const std::unique_ptr<ShownReporter> reporter = MakeReporter(quiet_);
-  request_.license = AskForLicense(accept_license_);
+  request_.license = AskForLicense(accept_license_, *reporter);
   if (print_) {
     const auto command = launcher->PrintableCommand(request_, reporter.get());
     if (!command) return ShowFailure(command.error(), *reporter);

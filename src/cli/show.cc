@@ -47,7 +47,7 @@ Result<Value> ShowVerb::Document(const Store& store, const LocalPackage& package
   Value document{Value::Map{}};
   document.Set("id", Value{package.id});
   document.Set("installed", Value{store.index().Find(package.id).has_value()});
-  const StoreResult<RunChoice> run = ChooseRun(package.manifest, package.native, store.Host(), {});
+  const StoreResult<RunChoice> run = ChooseRun(package, store.Host(), {});
   document.Set("mode", run ? Value{std::string(NameOf(run->mode))} : Value{});
   document.Set("native_model", package.native ? Value{package.native->model} : Value{});
   Value::List verdict;

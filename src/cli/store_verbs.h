@@ -43,6 +43,7 @@ Result<int> Failed(const StoreError& error, Reporter& reporter, bool json);
 
 // kUsage naming what is expected unless `target` was given.
 Status CheckGiven(const std::string& target, std::string_view expected);
+inline constexpr std::string_view kTargetWords = "a package, as ORG/NAME or a file";
 
 // Documents of --json.
 Value JsonTextOrNull(const std::string& text);

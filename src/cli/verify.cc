@@ -80,6 +80,11 @@ Result<int> VerifyVerb::CheckStore(const std::optional<std::string>& package) co
 
 Result<int> VerifyVerb::Run() {
   if (!what_.empty()) {
+    if (IsFolder() && repair_) {
+      return Fail(Code::kUsage, fmt::format("--repair is given and {} is a folder, expected a package: a packed file "
+                                            "that is damaged may be removed, it is made again when it is next needed",
+                                            what_));
+    }
     if (IsFolder()) return CheckPacked(what_);
     if (LooksLikeFolder()) return Fail(Code::kNotFound, fmt::format("{} is no folder", what_));
     return CheckStore(what_);

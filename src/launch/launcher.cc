@@ -16,7 +16,7 @@ StoreResult<RunChoice> Choose(const Store& store, const LocalPackage& package, c
   if (!asked && wants_container) asked = RunMode::kContainer;
   if (!asked && package.entry && package.entry->mode == RunMode::kNative && package.native) asked = RunMode::kNative;
   const HostFacts host = asked || !package.native ? HostFacts{} : store.Host();
-  return ChooseRun(package.manifest, package.native, host, asked);
+  return ChooseRun(package, host, asked);
 }
 
 // Where the weights are, or would be.
@@ -94,8 +94,7 @@ StoreResult<std::vector<std::string>> Launcher::NativeCommand(const ServeRequest
                                                               std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
   SIGHTLINE_ASSIGN_OR_RETURN(FoundPackage found, FindPackage(state_->store, request, told, stop));
-  SIGHTLINE_ASSIGN_OR_RETURN([[maybe_unused]] const RunChoice native,
-                             ChooseRun(found.package.manifest, found.package.native, {}, RunMode::kNative));
+  SIGHTLINE_ASSIGN_OR_RETURN([[maybe_unused]] const RunChoice native, ChooseRun(found.package, {}, RunMode::kNative));
   SIGHTLINE_RETURN_IF_ERROR(CheckNativeRequest(request));
   SIGHTLINE_ASSIGN_OR_RETURN(const std::filesystem::path weights,
                              PrepareNative(state_->store, found, request, told, stop));

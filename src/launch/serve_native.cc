@@ -99,14 +99,8 @@ std::vector<std::string> NativeWords(const LaunchSettings& settings, const Nativ
                                      const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {settings.program.string(), "serve",  native.model,        "--weights",
                                     weights.string(),          "--port", std::to_string(port)};
-  const auto add = [&words](const char* option, const auto& value) {
-    if (value) words.insert(words.end(), {option, fmt::format("{}", *value)});
-  };
-  add("--precision", native.precision);
-  add("--max-heads", native.serve.max_heads);
-  add("--grid", native.serve.grid);
-  add("--in-token-limit", native.serve.in_token_limit);
-  add("--max-new-tokens", native.serve.max_new_tokens);
+  const std::vector<std::string> options = native.ServeOptions();
+  words.insert(words.end(), options.begin(), options.end());
   // Behind ours: of an option given twice the last value counts.
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;

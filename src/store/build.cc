@@ -190,7 +190,8 @@ StoreStatus PackageBuild::FreezeLock(const ContainerEngine& engine) {
   std::error_code error;
   if (fs::exists(Context() / kLockName, error)) {
     fs::rename(Context() / kLockName, result_ / kLockName, error);
-    return {};
+    return error ? StoreStatus(tl::make_unexpected(StoreError(ErrnoError("write", result_ / kLockName, error.value()))))
+                 : StoreStatus();
   }
   const Result<std::string> frozen =
       engine.Run({"--rm", "--entrypoint", "/opt/tt-venv/bin/python", report_.image, "-c", kFreeze});
@@ -212,6 +213,19 @@ StoreStatus PackageBuild::ExportImage(const ContainerEngine& engine) {
   SIGHTLINE_RETURN_IF_ERROR(engine.Save(report_.image, read, limits));
   step.Done();
   return {};
+}
+
+// Who may clone from where is nobody's business; the image was built with it.
+Value PublishedRuntime(Value runtime) {
+  for (const char* key : {"vllm", "plugin"}) {
+    const Value* component = runtime.Find(key);
+    if (component == nullptr || component->AsMap() == nullptr || TextMember(*component, "repo").empty()) continue;
+    Value published = *component;
+    published.Set("repo", TextValue(std::string_view(WithoutCredentials(TextMember(published, "repo")))));
+    runtime.Set(key, std::move(published));
+  }
+  runtime.Set("lock", TextValue(std::string_view(kLockName)));
+  return runtime;
 }
 
 WireFacts PackageBuild::Facts() const {
@@ -238,8 +252,7 @@ WireFacts PackageBuild::Facts() const {
   facts.built.Set("code_sha256", TextValue(std::string_view(report_.code_digest)));
   facts.built.Set("image_digest", TextValue(facts.image_digest));
   for (const Value::Member& member : *sources_.built.AsMap()) facts.built.Set(member.key, member.value);
-  facts.runtime = sources_.manifest.runtime;
-  facts.runtime.Set("lock", TextValue(std::string_view(kLockName)));
+  facts.runtime = PublishedRuntime(sources_.manifest.runtime);
   return facts;
 }
 
@@ -263,6 +276,7 @@ StoreStatus PackageBuild::Finish(const fs::path& target) {
     fs::rename(Context() / "code", result_ / "code", error);
     if (error) return tl::make_unexpected(StoreError(ErrnoError("write", result_ / "code", error.value())));
     fs::remove_all(Context(), error);
+    if (error) return tl::make_unexpected(StoreError(ErrnoError("remove", Context(), error.value())));
   }
   SIGHTLINE_RETURN_IF_ERROR(TakePlace(result_, target));
   report_.folder = target;

@@ -70,7 +70,7 @@ StoreStatus Resolver::Metal() {
   SIGHTLINE_ASSIGN_OR_RETURN(git.sha, CommitOfSource(git));
   sources_.metal.sha = *git.sha;
   sources_.metal.mode = "git";
-  sources_.metal.remote = git.repo;
+  sources_.metal.remote = WithoutCredentials(git.repo);
   sources_.metal.pushed = true;
   reporter_.OnNote(fmt::format("tt-metal {} is pinned at {}", git.ref, *git.sha));
   return {};
@@ -80,7 +80,7 @@ StoreStatus Resolver::ExtraCodeRoots() {
   for (ExtraCode& extra : sources_.manifest.source.extra_code) {
     if (auto* git = std::get_if<GitSource>(&extra.root)) {
       SIGHTLINE_ASSIGN_OR_RETURN(git->sha, CommitOfSource(*git));
-      reporter_.OnNote(fmt::format("{} {} is pinned at {}", git->repo, git->ref, *git->sha));
+      reporter_.OnNote(fmt::format("{} {} is pinned at {}", WithoutCredentials(git->repo), git->ref, *git->sha));
     }
   }
   return {};
@@ -95,7 +95,7 @@ StoreStatus Resolver::Component(const char* key, fs::path& folder) {
   if (!repo.empty()) {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::string sha, ResolveGitReference(repo, TextMember(component, "ref")));
     pins.Set("sha", TextValue(std::string_view(sha)));
-    pins.Set("repo", TextValue(std::string_view(repo)));
+    pins.Set("repo", TextValue(std::string_view(WithoutCredentials(repo))));
     component.Set("sha", TextValue(std::string_view(sha)));
   } else if (!path.empty()) {
     folder = fs::absolute(ExpandHome(path));

@@ -30,58 +30,68 @@ class Packing {
   fs::path folder_;
 };
 
-StoreStatus Link(const fs::path& file, const fs::path& name) {
-  std::error_code error;
-  fs::create_directories(name.parent_path(), error);
-  fs::create_symlink(fs::absolute(file), name, error);
-  if (error) return tl::make_unexpected(StoreError(ErrnoError("write", name, error.value())));
-  return {};
-}
-
-StoreStatus LinkTree(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
-    if (at->is_directory(error)) continue;
-    SIGHTLINE_RETURN_IF_ERROR(Link(fs::canonical(at->path(), error), to / fs::relative(at->path(), from)));
-  }
-  if (error) return tl::make_unexpected(StoreError(ErrnoError("read", from, error.value())));
-  return {};
-}
-
 StoreStatus Packing::AddPackage() {
-  const fs::path target = folder_ / "package";
-  const auto snapshot = package_.entry->revision && package_.entry->container
-                            ? state_.packages.cache().Find(package_.id, *package_.entry->revision)
-                            : HubResult<CachedSnapshot>(tl::make_unexpected(HubError()));
-  if (snapshot) {
-    SIGHTLINE_RETURN_IF_ERROR(WriteSnapshotList(snapshot->folder, target));
-    return {};
+  RepositoryFiles files;
+  if (!package_.image_layout.empty()) {
+    SIGHTLINE_ASSIGN_OR_RETURN(const RepositoryFiles image, RepositoryFilesBelow(package_.image_layout));
+    for (const auto& [path, file] : image) files["image/" + path] = file;
   }
   for (const char* name : {kWireManifestName, kNativeManifestName}) {
     const fs::path file = package_.manifest_file.parent_path() / name;
     std::error_code error;
-    if (fs::exists(file, error)) SIGHTLINE_RETURN_IF_ERROR(Link(file, target / "files" / name));
+    if (fs::exists(file, error)) files[name] = file;
   }
-  if (package_.image_layout.empty()) return {};
-  return LinkTree(package_.image_layout, target / "files" / "image");
+  SIGHTLINE_RETURN_IF_ERROR(WriteSnapshotList(files, folder_ / "package"));
+  return {};
 }
 
 StoreStatus Packing::AddWeights() {
   int number = 0;
   for (const WeightsPointer& pointer : WeightsFor(package_, package_.entry->mode)) {
-    const HubPatterns patterns{pointer.allow_patterns.value_or(std::vector<std::string>()),
-                               pointer.ignore_patterns.value_or(std::vector<std::string>())};
-    const auto snapshot =
-        state_.weights.cache().FindComplete(pointer.repo, pointer.revision.value_or("main"), patterns);
+    const auto snapshot = state_.weights.cache().FindComplete(pointer.repo, RevisionOf(pointer), PatternsOf(pointer));
     if (!snapshot) return tl::make_unexpected(StoreError(snapshot.error()));
     const fs::path target = folder_ / "weights" / std::to_string(number++);
-    SIGHTLINE_RETURN_IF_ERROR(WriteSnapshotList(snapshot->folder, target));
+    SIGHTLINE_ASSIGN_OR_RETURN(const RepositoryFiles files, RepositoryFilesBelow(snapshot->folder));
+    SIGHTLINE_RETURN_IF_ERROR(WriteSnapshotList(files, target));
     Value about{Value::Map{}};
     about.Set("repo", TextValue(std::string_view(pointer.repo)));
     about.Set("commit", TextValue(std::string_view(snapshot->commit)));
     SIGHTLINE_RETURN_IF_ERROR(WriteMapFile(target / "about.json", about));
   }
   return {};
+}
+
+// Its image files come here where they are not, or it is said that the file goes without them.
+StoreStatus BringImageFiles(StoreState& state, LocalPackage& package, Reporter& reporter, std::stop_token stop) {
+  if (!package.manifest.container || !package.entry->container || !package.image_layout.empty()) return {};
+  const WireImage& image = package.manifest.container->image;
+  if (image.tag.empty()) return {};
+  if (package.entry->mode == RunMode::kNative) {
+    reporter.OnNote(fmt::format("{} runs natively here: its image is not in the file", package.id));
+    return {};
+  }
+  if (!image.IsHubHosted()) {
+    reporter.OnWarning(fmt::format("the image {} is of a registry and not in the file: the other machine pulls it",
+                                   ImageReference(package.manifest, package.entry)));
+    return {};
+  }
+  StoreResult<fs::path> fetched = FetchImageFiles(state, package, reporter, std::move(stop));
+  if (fetched) {
+    package.image_layout = std::move(*fetched);
+    return {};
+  }
+  if (fetched.error().code == Code::kCancelled) return tl::make_unexpected(fetched.error());
+  reporter.OnWarning(fmt::format("the image of {} is not in the file: {}", package.id, fetched.error().message));
+  return {};
+}
+
+// What import asks of it.
+Status CheckRevision(const Target& target, const std::string& revision) {
+  const bool known = target.kind == TargetKind::kShortName ||
+                     (target.kind == TargetKind::kRegistry ? IsDigest(revision) : IsCommit(revision));
+  if (known) return {};
+  return Fail(Code::kNotFound,
+              fmt::format("which revision of {} is here is not recorded; pull it again first", target.id));
 }
 
 StoreStatus UnpackWeights(StoreState& state, const fs::path& folder) {
@@ -108,9 +118,8 @@ StoreResult<LocalPackage> UnpackPackage(Store& store, StoreState& state, const f
   const std::string revision = note("revision");
   if (target.kind == TargetKind::kShortName) return store.FetchManifest(target);
   fs::path home;
-  if (target.kind == TargetKind::kRegistry && IsDigest(revision)) {
-    SIGHTLINE_ASSIGN_OR_RETURN(const OciReference reference, ParseOciReference(target.id));
-    home = RegistryFolder(state.settings.folders, reference, revision);
+  if (const auto place = RegistryFolderOf(state.settings.folders, target.id, revision)) {
+    home = *place;
     SIGHTLINE_RETURN_IF_ERROR(PlaceFolder(folder / "package" / "files", home));
   } else if (target.kind == TargetKind::kHub && IsCommit(revision)) {
     SIGHTLINE_RETURN_IF_ERROR(PlaceSnapshot(folder / "package", state.packages.cache().root(), target.id, revision));
@@ -136,18 +145,21 @@ StoreStatus Store::Export(const std::string& id, const fs::path& file, bool with
                           std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
   SIGHTLINE_ASSIGN_OR_RETURN(const Target target, ParseTarget(id));
-  SIGHTLINE_ASSIGN_OR_RETURN(const LocalPackage package, FindLocal(target));
+  SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, FindLocal(target));
   if (!package.entry) {
     return tl::make_unexpected(StoreError(
         Error{Code::kUsage, fmt::format("{} is a file, expected a package that was pulled", target.id), {}}));
   }
+  const std::string revision = package.entry->revision.value_or("");
+  SIGHTLINE_RETURN_IF_ERROR(CheckRevision(target, revision));
+  const std::optional<FileLock> lock = state_->LockForAdding();
+  SIGHTLINE_RETURN_IF_ERROR(BringImageFiles(*state_, package, told, stop));
   Step step(told, "export", "writing " + file.string());
   SIGHTLINE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Make());
   Packing packing(*state_, package, scratch.path());
   SIGHTLINE_RETURN_IF_ERROR(packing.AddPackage());
   if (with_weights) SIGHTLINE_RETURN_IF_ERROR(packing.AddWeights());
-  const std::map<std::string, std::string> notes{
-      {"kind", kKind}, {"id", package.id}, {"revision", package.entry->revision.value_or("")}};
+  const std::map<std::string, std::string> notes{{"kind", kKind}, {"id", package.id}, {"revision", revision}};
   SIGHTLINE_RETURN_IF_ERROR(ExportFolder(scratch.path(), file, notes, TransferFor(told, "export", std::move(stop))));
   step.Done();
   return {};

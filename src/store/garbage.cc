@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "store/reporting.h"
+#include "store/scratch_folder.h"
 #include "store/state.h"
 
 namespace sightline {
@@ -42,6 +43,7 @@ class Sweep {
   StoreStatus PulledFolders();
   StoreStatus Weights();
   StoreStatus LoadedImages();
+  StoreStatus ScratchFolders();
   void TemporaryFiles(const fs::path& folder);
 
  private:
@@ -97,10 +99,7 @@ StoreStatus Sweep::PackageRepos() {
 StoreStatus Sweep::RegistryFolders() {
   std::set<fs::path> used;
   for (const IndexEntry& entry : entries_) {
-    if (!entry.id.starts_with("oci://") || !entry.revision || !IsDigest(*entry.revision)) continue;
-    if (const auto reference = ParseOciReference(entry.id)) {
-      used.insert(RegistryFolder(state_.settings.folders, *reference, *entry.revision));
-    }
+    if (auto folder = RegistryFolderOf(state_.settings.folders, entry.id, entry.revision)) used.insert(*folder);
   }
   for (const fs::path& host : EntriesOf(state_.settings.folders.images / "oci")) {
     for (const fs::path& repository : EntriesOf(host)) {
@@ -164,6 +163,25 @@ StoreStatus Sweep::LoadedImages() {
   return {};
 }
 
+// Of processes that were killed while they imported or exported something.
+StoreStatus Sweep::ScratchFolders() {
+  std::vector<fs::path> places;
+  for (const fs::path& root : {state_.packages.cache().root(), state_.weights.cache().root()}) {
+    places.push_back(root);
+    for (const fs::path& repository : EntriesOf(root)) {
+      if (repository.filename().string().starts_with("models--")) places.push_back(repository);
+    }
+  }
+  std::error_code error;
+  if (const fs::path temporary = fs::temp_directory_path(error); !error) places.push_back(temporary);
+  for (const fs::path& place : places) {
+    for (const fs::path& folder : EntriesOf(place)) {
+      if (ScratchFolder::IsLeftOver(folder)) SIGHTLINE_RETURN_IF_ERROR(RemoveFolder(folder));
+    }
+  }
+  return {};
+}
+
 // Of processes that were killed while they wrote; those that still run are younger.
 void Sweep::TemporaryFiles(const fs::path& folder) {
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
@@ -198,6 +216,7 @@ StoreResult<GarbageReport> Store::CollectGarbage(bool images, Reporter* reporter
   SIGHTLINE_RETURN_IF_ERROR(sweep.RegistryFolders());
   SIGHTLINE_RETURN_IF_ERROR(sweep.PulledFolders());
   SIGHTLINE_RETURN_IF_ERROR(sweep.Weights());
+  SIGHTLINE_RETURN_IF_ERROR(sweep.ScratchFolders());
   sweep.TemporaryFiles(state_->settings.folders.root);
   step.Done(DecimalBytes(report.bytes));
   return report;

@@ -17,24 +17,6 @@ struct ImageTask {
   std::stop_token stop;
 };
 
-struct Presence {
-  bool current = false;
-  std::string id;
-};
-
-Result<Presence> FindPresence(const ContainerEngine& engine, const std::string& reference, const WireManifest& manifest,
-                              const std::optional<IndexEntry>& entry) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<std::string> present, engine.ImageId(reference));
-  ImageIdentity identity;
-  identity.present_id = present.value_or(std::string());
-  identity.package_digest = manifest.container->image.digest.value_or(std::string());
-  if (entry) {
-    identity.index_digest = entry->image_digest.value_or(std::string());
-    identity.index_loaded_id = entry->image_loaded_id.value_or(std::string());
-  }
-  return Presence{ImageIsCurrent(identity), identity.present_id};
-}
-
 // Into the engine, under `reference`; returns the id it has there.
 StoreResult<std::string> LoadLayout(const ImageTask& task, const fs::path& folder, const std::string& reference) {
   Step step(task.reporter, "image", "loading the image");
@@ -66,11 +48,11 @@ struct PulledImage {
 };
 
 StoreResult<PulledImage> PullByTag(const ImageTask& task, const WireImage& image, const ProcessLimits& limits,
-                                   const ContainerEngine::LineCallback& line, const Error& refused) {
+                                   const Error& refused) {
   WireImage tagged = image;
   tagged.digest.reset();
   const std::string reference = tagged.PullReference().value_or(image.tag);
-  if (const Status pulled = task.engine.Pull(reference, line, limits); !pulled) {
+  if (const Status pulled = task.engine.Pull(reference, {}, limits); !pulled) {
     return tl::make_unexpected(StoreError(refused));
   }
   SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<std::string> id, task.engine.ImageId(reference));
@@ -90,14 +72,12 @@ StoreResult<PulledImage> PullImage(const ImageTask& task, const WireImage& image
   Step step(task.reporter, "image", "pulling the image");
   ProcessLimits limits;
   limits.stop = task.stop;
-  std::string last;
-  const auto line = [&](std::string_view text) { last = text; };
-  const Status pulled = task.engine.Pull(reference, line, limits);
+  const Status pulled = task.engine.Pull(reference, {}, limits);
   if (!pulled && (!image.digest || pulled.error().code == Code::kCancelled)) {
     return tl::make_unexpected(StoreError(pulled.error()));
   }
   if (!pulled) {
-    SIGHTLINE_ASSIGN_OR_RETURN(PulledImage by_tag, PullByTag(task, image, limits, line, pulled.error()));
+    SIGHTLINE_ASSIGN_OR_RETURN(PulledImage by_tag, PullByTag(task, image, limits, pulled.error()));
     step.Done(by_tag.reference);
     return by_tag;
   }
@@ -106,7 +86,28 @@ StoreResult<PulledImage> PullImage(const ImageTask& task, const WireImage& image
   return PulledImage{reference, id.value_or(std::string())};
 }
 
+// What remains of a pull: an entry that says what the engine has.
+void SetLoaded(LocalPackage& package, const std::string& reference, const std::string& id) {
+  if (!package.entry) return;
+  package.entry->image = reference;
+  package.entry->image_digest = package.manifest.container->image.digest;
+  package.entry->image_loaded_id = id;
+}
+
 }  // namespace
+
+Result<ImageIdentity> IdentityOf(const ContainerEngine& engine, const std::string& reference,
+                                 const WireManifest& manifest, const std::optional<IndexEntry>& recorded) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::optional<std::string> present, engine.ImageId(reference));
+  ImageIdentity identity;
+  identity.present_id = present.value_or(std::string());
+  identity.package_digest = manifest.container->image.digest.value_or(std::string());
+  if (recorded) {
+    identity.index_digest = recorded->image_digest.value_or(std::string());
+    identity.index_loaded_id = recorded->image_loaded_id.value_or(std::string());
+  }
+  return identity;
+}
 
 StoreResult<fs::path> FetchImageFiles(StoreState& state, const LocalPackage& package, Reporter& reporter,
                                       std::stop_token stop) {
@@ -115,10 +116,15 @@ StoreResult<fs::path> FetchImageFiles(StoreState& state, const LocalPackage& pac
   fs::path folder;
   if (package.id.starts_with("oci://")) {
     SIGHTLINE_ASSIGN_OR_RETURN(OciReference reference, ParseOciReference(package.id));
+    const auto place = RegistryFolderOf(state.settings.folders, package.id, revision);
+    if (!place) {
+      return tl::make_unexpected(StoreError(Error{
+          Code::kNotFound, fmt::format("{}: its revision is '{}', expected a digest", package.id, revision), {}}));
+    }
     SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions options,
                                RegistryOptionsFor(reference, TransferFor(reporter, "image", stop)));
     reference.digest = revision;
-    folder = RegistryFolder(state.settings.folders, reference, revision);
+    folder = *place;
     const auto wanted = [](std::string_view name) { return name.starts_with("image/"); };
     SIGHTLINE_RETURN_IF_ERROR(PullFolder(reference, folder, wanted, options));
   } else {
@@ -137,31 +143,21 @@ StoreResult<fs::path> FetchImageFiles(StoreState& state, const LocalPackage& pac
   return folder / "image";
 }
 
-// What remains of a pull: an index that says what the engine has.
-Status RecordLoaded(const PackageIndex& index, LocalPackage& package, const std::string& reference,
-                    const std::string& id) {
-  if (!package.entry) return {};
-  package.entry->image = reference;
-  package.entry->image_digest = package.manifest.container->image.digest;
-  package.entry->image_loaded_id = id;
-  return index.Find(package.entry->id) ? index.Put(*package.entry) : Status();
-}
-
 StoreResult<ImageOutcome> BringImage(StoreState& state, const ContainerEngine& engine, LocalPackage& package,
                                      const ImageWish& wish, Reporter& reporter, std::stop_token stop) {
   SIGHTLINE_ASSIGN_OR_RETURN(const WireContainer* container, package.manifest.RequireContainer());
   const std::optional<IndexEntry> recorded = package.entry ? state.index.Find(package.entry->id) : std::nullopt;
   const std::string reference = ImageReference(package.manifest, recorded);
-  SIGHTLINE_ASSIGN_OR_RETURN(const Presence presence, FindPresence(engine, reference, package.manifest, recorded));
-  if (presence.current && !wish.force) {
-    if (package.entry) package.entry->image_loaded_id = presence.id;
+  SIGHTLINE_ASSIGN_OR_RETURN(const ImageIdentity identity, IdentityOf(engine, reference, package.manifest, recorded));
+  if (ImageIsCurrent(identity) && !wish.force) {
+    SetLoaded(package, reference, identity.present_id);
     return ImageOutcome{reference, false};
   }
   const ImageTask task{engine, reporter, stop};
   if (!container->image.IsHubHosted() && package.image_layout.empty()) {
     if (wish.local_only) return tl::make_unexpected(ImageMissing(package, reference, state.settings.program));
     SIGHTLINE_ASSIGN_OR_RETURN(const PulledImage pulled, PullImage(task, container->image));
-    SIGHTLINE_RETURN_IF_ERROR(RecordLoaded(state.index, package, pulled.reference, pulled.id));
+    SetLoaded(package, pulled.reference, pulled.id);
     return ImageOutcome{pulled.reference, true};
   }
   if (package.image_layout.empty()) {
@@ -172,7 +168,7 @@ StoreResult<ImageOutcome> BringImage(StoreState& state, const ContainerEngine& e
     SIGHTLINE_ASSIGN_OR_RETURN(package.image_layout, FetchImageFiles(state, package, reporter, stop));
   }
   SIGHTLINE_ASSIGN_OR_RETURN(const std::string id, LoadLayout(task, package.image_layout, reference));
-  SIGHTLINE_RETURN_IF_ERROR(RecordLoaded(state.index, package, reference, id));
+  SetLoaded(package, reference, id);
   return ImageOutcome{reference, true};
 }
 
@@ -192,6 +188,13 @@ StoreResult<std::string> Store::EnsureImage(LocalPackage& package, bool local_on
   SIGHTLINE_ASSIGN_OR_RETURN(const ContainerEngine engine, Engine());
   SIGHTLINE_ASSIGN_OR_RETURN(const ImageOutcome outcome,
                              BringImage(*state_, engine, package, {local_only, force}, told, stop));
+  if (!outcome.loaded || !package.entry) return outcome.reference;
+  if (std::optional<IndexEntry> recorded = state_->index.Find(package.entry->id)) {
+    recorded->image = package.entry->image;
+    recorded->image_digest = package.entry->image_digest;
+    recorded->image_loaded_id = package.entry->image_loaded_id;
+    SIGHTLINE_RETURN_IF_ERROR(state_->index.Put(*recorded));
+  }
   return outcome.reference;
 }
 

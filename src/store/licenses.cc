@@ -47,15 +47,18 @@ StoreStatus AgreeToLicense(StoreState& state, const std::string& repo, const Lic
                            Reporter& reporter, std::stop_token stop) {
   const Value known = ReadMapFile(state.settings.folders.licenses).value_or(Value{Value::Map{}});
   if (known.Find(repo) != nullptr) return {};
-  const LicenseNotice notice{repo, LicenseOf(state, repo, std::move(stop))};
-  if (!question) {
-    reporter.OnNote(fmt::format("the weights {} come under {}", repo, Named(notice.license)));
-  } else if (!question(notice)) {
-    return tl::make_unexpected(
-        StoreError(Code::kNoPermission, {"the licence was not accepted",
-                                         fmt::format("the weights {} come under {}", repo, Named(notice.license)),
-                                         {},
-                                         {"read the licence, then say --accept-license"}}));
+  LicenseNotice notice{repo, LicenseOf(state, repo, stop), {}};
+  notice.sentence = fmt::format("the weights {} come under {}", repo, Named(notice.license));
+  bool agreed = true;
+  if (question) {
+    SIGHTLINE_ASSIGN_OR_RETURN(agreed, question(notice, std::move(stop)));
+  } else {
+    reporter.OnNote(notice.sentence);
+  }
+  if (!agreed) {
+    return tl::make_unexpected(StoreError(
+        Code::kNoPermission,
+        {"the licence was not accepted", notice.sentence, {}, {"read the licence, then say --accept-license"}}));
   }
   Record(state.settings.folders, notice);
   return {};

@@ -55,34 +55,31 @@ void Lister::LookAtImage(const LocalPackage& package, ListedPackage& row) {
     return;
   }
   const std::string reference = ImageReference(package.manifest, package.entry);
-  const Result<std::optional<std::string>> present = engine_->ImageId(reference);
-  ImageIdentity identity;
-  if (present) identity.present_id = present->value_or(std::string());
-  identity.package_digest = package.manifest.container->image.digest.value_or(std::string());
-  identity.index_digest = row.entry.image_digest.value_or(std::string());
-  identity.index_loaded_id = row.entry.image_loaded_id.value_or(std::string());
-  if (!present) {
-    row.problem = present.error().message;
-  } else if (identity.present_id.empty()) {
+  const Result<ImageIdentity> identity = IdentityOf(*engine_, reference, package.manifest, row.entry);
+  if (!identity) {
+    row.problem = identity.error().message;
+    return;
+  }
+  if (identity->present_id.empty()) {
     row.problem = fmt::format("the image {} is not in the engine", reference);
-  } else if (!ImageIsCurrent(identity)) {
+    return;
+  }
+  if (!ImageIsCurrent(*identity)) {
     row.problem = fmt::format("the image {} is another one than the package names", reference);
   }
-  if (!identity.present_id.empty()) row.image_bytes = engine_->ImageBytes(reference).value_or(0);
+  row.image_bytes = engine_->ImageBytes(reference).value_or(0);
 }
 
 void Lister::LookAtWeights(const LocalPackage& package, ListedPackage& row) {
   const HubCache& cache = store_.hub().cache();
   for (const WeightsPointer& pointer : WeightsFor(package, row.entry.mode)) {
-    const HubPatterns patterns{pointer.allow_patterns.value_or(std::vector<std::string>()),
-                               pointer.ignore_patterns.value_or(std::vector<std::string>())};
-    const auto snapshot = cache.FindComplete(pointer.repo, pointer.revision.value_or("main"), patterns);
-    WeightsState state{pointer.repo, {}, {}, snapshot.has_value(), false, 0};
+    const auto snapshot = cache.FindComplete(pointer.repo, RevisionOf(pointer), PatternsOf(pointer));
+    WeightsState state{pointer.repo, {}, {}, snapshot.has_value(), 0};
     if (snapshot) {
       state.commit = snapshot->commit;
       state.folder = snapshot->folder;
     }
-    state.bytes = cache.BytesThere(pointer.repo, pointer.revision.value_or("main"));
+    state.bytes = cache.BytesThere(pointer.repo, RevisionOf(pointer));
     if (!state.complete && row.kind == "native") {
       row.problem = fmt::format("the weights {} are {}", pointer.repo, state.bytes == 0 ? "not here" : "here in part");
     }

@@ -10,10 +10,14 @@ namespace fs = std::filesystem;
 
 std::string CommitOf(const fs::path& file_at_top) { return file_at_top.parent_path().filename().string(); }
 
-fs::path RegistryFolder(const StoreFolders& folders, const OciReference& reference, const std::string& digest) {
-  std::string repository = reference.repository;
+std::optional<fs::path> RegistryFolderOf(const StoreFolders& folders, const std::string& id,
+                                         const std::optional<std::string>& revision) {
+  if (!id.starts_with("oci://") || !revision || !IsDigest(*revision)) return std::nullopt;
+  const Result<OciReference> reference = ParseOciReference(id);
+  if (!reference) return std::nullopt;
+  std::string repository = reference->repository;
   for (size_t at = 0; (at = repository.find('/', at)) != std::string::npos;) repository.replace(at, 1, "--");
-  return folders.images / "oci" / reference.host / repository / digest.substr(kDigestPrefix.size());
+  return folders.images / "oci" / reference->host / repository / revision->substr(kDigestPrefix.size());
 }
 
 Result<RegistryOptions> RegistryOptionsFor(const OciReference& reference, TransferOptions transfer) {
@@ -28,6 +32,12 @@ bool IsManifestFile(std::string_view name) { return name == kWireManifestName ||
 bool HasLayout(const fs::path& image_folder) {
   std::error_code error;
   return fs::exists(image_folder / "oci-layout", error) && fs::exists(image_folder / "index.json", error);
+}
+
+bool LayoutIsWhole(const fs::path& image_folder) {
+  if (!HasLayout(image_folder)) return false;
+  const Result<OciLayout> layout = OpenOciLayout(image_folder);
+  return layout || layout.error().code != Code::kNotFound;
 }
 
 bool NeedsDevices(const WireManifest& manifest) { return manifest.device_count > 0; }
@@ -61,6 +71,13 @@ IndexEntry EntryFor(const LocalPackage& package) {
   entry.profiles = container.ProfileNames();
   return entry;
 }
+
+HubPatterns PatternsOf(const WeightsPointer& pointer) {
+  return {pointer.allow_patterns.value_or(std::vector<std::string>()),
+          pointer.ignore_patterns.value_or(std::vector<std::string>())};
+}
+
+std::string RevisionOf(const WeightsPointer& pointer) { return pointer.revision.value_or("main"); }
 
 StoreError PackageError(const HubError& error, const std::string& id) {
   if (error.fault != HubFault::kNoEntry) return error;

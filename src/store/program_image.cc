@@ -93,15 +93,8 @@ Result<std::string> NameAfterDigest(const fs::path& layout, const std::string& n
 
 Value ServeWords(const NativePackage& native) {
   std::vector<std::string> words{kProgramInside, "serve", native.model, "--host", "{host}", "--port", "{port}"};
-  if (native.precision) words.insert(words.end(), {"--precision", *native.precision});
-  if (native.serve.max_heads) words.insert(words.end(), {"--max-heads", std::to_string(*native.serve.max_heads)});
-  if (native.serve.grid) words.insert(words.end(), {"--grid", *native.serve.grid});
-  if (native.serve.in_token_limit) {
-    words.insert(words.end(), {"--in-token-limit", std::to_string(*native.serve.in_token_limit)});
-  }
-  if (native.serve.max_new_tokens) {
-    words.insert(words.end(), {"--max-new-tokens", std::to_string(*native.serve.max_new_tokens)});
-  }
+  const std::vector<std::string> options = native.ServeOptions();
+  words.insert(words.end(), options.begin(), options.end());
   return TextList(words);
 }
 
@@ -124,7 +117,7 @@ WireManifest ManifestOf(const NativePackage& native, const ProgramImageOptions& 
   wire.tt_metal_version = "none";
   wire.arch = "x86_64";
   wire.device_count = 0;
-  wire.producer = {std::string(Version()), options.created_at.value_or(UtcNow()), {}};
+  wire.producer = {std::string(Version()), UtcNow(), {}};
   wire.weights = native.weights;
   WireContainer container;
   container.image.repository = wire.name;
@@ -182,8 +175,8 @@ Status WriteResult(WireManifest& wire, const BuiltInPackage& built_in, const Pro
 
 }  // namespace
 
-StoreResult<BuildReport> BuildProgramPackage(const StoreSettings& /*settings*/, const ProgramImageOptions& options,
-                                             Reporter* reporter, std::stop_token stop) {
+StoreResult<BuildReport> BuildProgramPackage(const ProgramImageOptions& options, Reporter* reporter,
+                                             std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
   const BuiltInPackage* built_in = FindBuiltInPackage(options.package);
   if (built_in == nullptr) {

@@ -54,7 +54,13 @@ StoreStatus InstallManifest(StoreState& state, LocalPackage& package, RunMode mo
   entry.manifest = package.manifest_file;
   entry.mode = mode;
   if (built_in) entry.container = false;
-  if (const auto before = state.index.Find(entry.id)) entry.other = before->other;
+  if (const auto before = state.index.Find(entry.id)) {
+    entry.other = before->other;
+    if (!entry.image_loaded_id && before->image_digest == entry.image_digest) {  // of the image nothing has changed
+      entry.image = ImageReference(package.manifest, before);
+      entry.image_loaded_id = before->image_loaded_id;
+    }
+  }
   package.entry = entry;
   SIGHTLINE_RETURN_IF_ERROR(state.index.Put(entry));
   return {};
@@ -69,7 +75,6 @@ class PullWork {
 
   // `report` holds the package and how it runs.
   StoreStatus BringImageOf(PullReport& report, const HostFacts& host);
-  StoreStatus Record(PullReport& report);
 
  private:
   StoreState& state_;
@@ -86,7 +91,6 @@ StoreStatus PullWork::BringImageOf(PullReport& report, const HostFacts& host) {
     SIGHTLINE_ASSIGN_OR_RETURN(const ImageOutcome outcome,
                                BringImage(state_, engine, package, {false, options_.force}, reporter_, stop_));
     report.image_loaded = outcome.loaded;
-    report.image_current = true;
     return {};
   }
   if (!container->image.IsHubHosted()) {
@@ -106,11 +110,6 @@ StoreStatus PullWork::BringImageOf(PullReport& report, const HostFacts& host) {
   return {};
 }
 
-StoreStatus PullWork::Record(PullReport& report) {
-  SIGHTLINE_RETURN_IF_ERROR(InstallManifest(state_, report.package, report.run.mode));
-  return {};
-}
-
 }  // namespace
 
 StoreResult<PullReport> FinishPull(Store& store, StoreState& state, LocalPackage package, const PullOptions& options,
@@ -118,14 +117,14 @@ StoreResult<PullReport> FinishPull(Store& store, StoreState& state, LocalPackage
   const std::optional<IndexEntry> before = state.index.Find(package.id);
   const HostFacts host = store.Host();
   PullReport report;
-  SIGHTLINE_ASSIGN_OR_RETURN(report.run, ChooseRun(package.manifest, package.native, host, options.mode));
+  SIGHTLINE_ASSIGN_OR_RETURN(report.run, ChooseRun(package, host, options.mode));
   if (!report.run.reason.empty()) reporter.OnNote(report.run.reason);
   report.package = std::move(package);
   PullWork work(state, options, reporter, stop);
   if (report.run.mode == RunMode::kContainer) {
     SIGHTLINE_RETURN_IF_ERROR(work.BringImageOf(report, host));
   }
-  SIGHTLINE_RETURN_IF_ERROR(work.Record(report));
+  SIGHTLINE_RETURN_IF_ERROR(InstallManifest(state, report.package, report.run.mode));
   report.changed = !Unchanged(before, *report.package.entry);
   if (!options.with_weights) return report;
   WeightsRequest request;

@@ -3,13 +3,32 @@
 #include <algorithm>
 #include <system_error>
 
+#include "store/documents.h"
 #include "store/reporting.h"
+#include "store/snapshot_files.h"
 #include "store/state.h"
 
 namespace sightline {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool IsPackageFile(std::string_view name) {
+  constexpr std::string_view kFiles[] = {kWireManifestName, kNativeManifestName, "README.md", "requirements.lock",
+                                         ".gitattributes"};
+  return std::ranges::find(kFiles, name) != std::end(kFiles) || name.starts_with("code/") || name.starts_with("image/");
+}
+
+// Of a repository in a hub's cache; also where there is none.
+bool HoldsPackageFilesAlone(const fs::path& repository) {
+  std::error_code error;
+  for (fs::directory_iterator at(repository / "snapshots", error), end; !error && at != end; at.increment(error)) {
+    const Result<RepositoryFiles> files = RepositoryFilesBelow(at->path());
+    const auto is_of_package = [](const auto& file) { return IsPackageFile(file.first); };
+    if (!files || !std::ranges::all_of(*files, is_of_package)) return false;
+  }
+  return !error || error == std::errc::no_such_file_or_directory;
+}
 
 class Removal {
  public:
@@ -23,6 +42,10 @@ class Removal {
   void RemoveImage(const ContainerEngine& engine, const std::string& reference, const WireManifest& manifest,
                    const std::string& id);
   void RemoveWeights(const LocalPackage& package);
+  // Why a container is left alone though it bears the name of the package; empty: it is the package's.
+  std::string OtherOwner(const ContainerEngine& engine, const std::string& container, const IndexEntry& entry,
+                         const LocalPackage& package) const;
+  StoreStatus RemoveRepositories(const std::string& id);
   StoreStatus RemoveFolder(const fs::path& folder);
   StoreStatus RemoveFiles(const IndexEntry& entry, const LocalPackage* package);
   // Another installed package, of which `test` is true; empty: none.
@@ -77,6 +100,22 @@ void Removal::RemoveImage(const ContainerEngine& engine, const std::string& refe
   }
 }
 
+std::string Removal::OtherOwner(const ContainerEngine& engine, const std::string& container, const IndexEntry& entry,
+                                const LocalPackage& package) const {
+  const std::string& name = package.manifest.name;
+  std::string repo;  // that the image was built for
+  if (const auto state = engine.Inspect(container); state && *state) {
+    const auto& labels = (*state)->labels;
+    if (const auto label = labels.find(std::string(kPackageLabel) + ".repo"); label != labels.end()) {
+      repo = label->second;
+    }
+  }
+  if (repo == entry.id) return {};
+  if (!repo.empty() && repo != TextMember(package.manifest.container->built, "repo")) return "it is of " + repo;
+  const std::string other = Other(entry.id, [&](const LocalPackage& one) { return one.manifest.name == name; });
+  return other.empty() ? "" : fmt::format("{} has the same name", other);
+}
+
 void Removal::RemoveContainersAndImage(const IndexEntry& entry, const LocalPackage* package) {
   if (package == nullptr || !package->manifest.container || !entry.container) return;
   const Result<ContainerEngine> engine = store_.Engine();
@@ -89,6 +128,10 @@ void Removal::RemoveContainersAndImage(const IndexEntry& entry, const LocalPacka
     return;
   }
   for (const ContainerRow& row : *rows) {
+    if (const std::string owner = OtherOwner(*engine, row.name, entry, *package); !owner.empty()) {
+      report_.kept.push_back(fmt::format("container {}: {}", row.name, owner));
+      continue;
+    }
     const Status removed = engine->Remove(row.name, true);
     auto& list = removed ? report_.removed : report_.kept;
     list.push_back(fmt::format("container {}{}", row.name, removed ? "" : ": " + removed.error().message));
@@ -126,15 +169,27 @@ StoreStatus Removal::RemoveFiles(const IndexEntry& entry, const LocalPackage* pa
       report_.kept.push_back(fmt::format("cache of {}: {} uses it", name, other));
     }
   }
-  if (const Result<OciReference> reference = ParseOciReference(entry.id);
-      entry.id.starts_with("oci://") && reference && entry.revision && IsDigest(*entry.revision)) {
-    SIGHTLINE_RETURN_IF_ERROR(RemoveFolder(RegistryFolder(state_.settings.folders, *reference, *entry.revision)));
-  } else if (CheckRepoId(entry.id) && entry.id.find('/') != std::string::npos) {
-    for (const HubCache* cache : {&state_.packages.cache(), &state_.weights.cache()}) {
-      const HubResult<bool> removed = cache->Remove(entry.id);
-      if (!removed) return tl::make_unexpected(StoreError(removed.error()));
-      if (*removed) report_.removed.push_back("folder " + (cache->root() / CacheFolderName(entry.id)).string());
+  if (const auto folder = RegistryFolderOf(state_.settings.folders, entry.id, entry.revision)) {
+    return RemoveFolder(*folder);
+  }
+  if (CheckRepoId(entry.id) && entry.id.find('/') != std::string::npos) return RemoveRepositories(entry.id);
+  return {};
+}
+
+// In our cache, and in the user's, where other programs keep a package's manifest and where a repository of weights
+// lies that is a package too.
+StoreStatus Removal::RemoveRepositories(const std::string& id) {
+  for (const HubCache* cache : {&state_.packages.cache(), &state_.weights.cache()}) {
+    const fs::path folder = cache->root() / CacheFolderName(id);
+    const auto described = cache->Describe(id);
+    const bool unfinished = described && described->unfinished_bytes > 0;
+    if (cache == &state_.weights.cache() && (unfinished || !HoldsPackageFilesAlone(folder))) {
+      report_.kept.push_back(fmt::format("folder {}: it holds more than the package", folder.string()));
+      continue;
     }
+    const HubResult<bool> removed = cache->Remove(id);
+    if (!removed) return tl::make_unexpected(StoreError(removed.error()));
+    if (*removed) report_.removed.push_back("folder " + folder.string());
   }
   return {};
 }

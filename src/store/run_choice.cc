@@ -58,15 +58,18 @@ HostFacts Store::Host() const {
   return facts;
 }
 
-StoreResult<RunChoice> ChooseRun(const WireManifest& manifest, const std::optional<NativePackage>& native,
-                                 const HostFacts& host, std::optional<RunMode> asked) {
+StoreResult<RunChoice> ChooseRun(const LocalPackage& package, const HostFacts& host, std::optional<RunMode> asked) {
+  const WireManifest& manifest = package.manifest;
+  const bool native = package.native.has_value();
   if (asked == RunMode::kNative && !native) {
-    return tl::make_unexpected(StoreError(
-        Code::kUnsupported, {fmt::format("{} cannot run natively", manifest.name),
-                             fmt::format("{}: this program does not know the model of the weights {}", manifest.name,
-                                         manifest.weights ? manifest.weights->repo : "(none)"),
-                             {},
-                             {"run it in its container, without --native"}}));
+    const std::string reason = package.native_problem.empty()
+                                   ? fmt::format("this program does not know the model of the weights {}",
+                                                 manifest.weights ? manifest.weights->repo : "(none)")
+                                   : package.native_problem;
+    return tl::make_unexpected(StoreError(Code::kUnsupported, {fmt::format("{} cannot run natively", manifest.name),
+                                                               fmt::format("{}: {}", manifest.name, reason),
+                                                               {},
+                                                               {"run it in its container, without --native"}}));
   }
   const bool has_image = manifest.container && !manifest.container->image.tag.empty();
   if (asked == RunMode::kContainer && !has_image) {
@@ -85,14 +88,14 @@ StoreResult<RunChoice> ChooseRun(const WireManifest& manifest, const std::option
                    fmt::format("{} runs natively on the CPU, without its image: {}", manifest.name, missing)};
 }
 
-std::optional<NativePackage> NativeForm(const WireManifest& manifest, const fs::path& manifest_file) {
+Result<std::optional<NativePackage>> NativeForm(const WireManifest& manifest, const fs::path& manifest_file) {
   std::error_code error;
   const fs::path own = manifest_file.parent_path() / kNativeManifestName;
   if (fs::exists(own, error)) {
-    if (Result<NativePackage> native = NativePackage::Load(own)) return std::move(*native);
+    SIGHTLINE_ASSIGN_OR_RETURN(NativePackage native, NativePackage::Load(own));
+    return native;
   }
-  if (!manifest.weights) return std::nullopt;
-  const BuiltInPackage* built_in = FindPackageByWeights(manifest.weights->repo);
+  const BuiltInPackage* built_in = manifest.weights ? FindPackageByWeights(manifest.weights->repo) : nullptr;
   if (built_in == nullptr) return std::nullopt;
   NativePackage native = built_in->native;
   if (manifest.weights->revision) native.weights.revision = manifest.weights->revision;

@@ -90,17 +90,20 @@ Status MoveFile(const fs::path& file, const fs::path& target) {
   return copy.Commit();
 }
 
-Status WriteSnapshotList(const fs::path& snapshot, const fs::path& folder) {
+Result<RepositoryFiles> RepositoryFilesBelow(const fs::path& snapshot) {
+  RepositoryFiles files;
   std::error_code error;
-  Value list{Value::Map{}};
-  std::vector<fs::path> files;
   for (fs::recursive_directory_iterator at(snapshot, error), end; !error && at != end; at.increment(error)) {
-    if (!at->is_directory(error)) files.push_back(at->path());
+    if (!at->is_directory(error)) files[at->path().lexically_relative(snapshot).generic_string()] = at->path();
   }
   if (error) return tl::make_unexpected(ErrnoError("read", snapshot, error.value()));
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
-    const std::string path = file.lexically_relative(snapshot).generic_string();
+  return files;
+}
+
+Status WriteSnapshotList(const RepositoryFiles& files, const fs::path& folder) {
+  std::error_code error;
+  Value list{Value::Map{}};
+  for (const auto& [path, file] : files) {
     const fs::path blob = fs::canonical(file, error);
     if (error) return tl::make_unexpected(ErrnoError("read", file, error.value()));
     std::string digest = blob.filename().string();
@@ -138,11 +141,12 @@ Status PlaceSnapshot(const fs::path& folder, const fs::path& root, const std::st
 }
 
 Status PlaceFolder(const fs::path& folder, const fs::path& target) {
-  std::error_code error;
-  if (fs::exists(target, error)) return {};
-  SIGHTLINE_RETURN_IF_ERROR(MakeFolder(target.parent_path()));
-  fs::rename(folder, target, error);
-  return error ? Status(tl::make_unexpected(ErrnoError("write", target, error.value()))) : Status();
+  SIGHTLINE_ASSIGN_OR_RETURN(const RepositoryFiles files, RepositoryFilesBelow(folder));
+  for (const auto& [path, file] : files) {
+    std::error_code error;
+    if (!fs::exists(target / path, error)) SIGHTLINE_RETURN_IF_ERROR(MoveFile(file, target / path));
+  }
+  return {};
 }
 
 }  // namespace sightline

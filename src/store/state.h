@@ -26,9 +26,10 @@ struct Store::State : StoreState {
 // The commit of a file in a snapshot of the hub's cache: .../snapshots/COMMIT/...
 std::string CommitOf(const std::filesystem::path& file_at_top);
 
-// Where a package of a registry is kept: images/oci/HOST/REPOSITORY/HEX.
-std::filesystem::path RegistryFolder(const StoreFolders& folders, const OciReference& reference,
-                                     const std::string& digest);
+// Where a package of a registry is kept: images/oci/HOST/REPOSITORY/HEX. `id` is oci://..., the revision a digest;
+// nothing where they are something else, as in an index that others wrote.
+std::optional<std::filesystem::path> RegistryFolderOf(const StoreFolders& folders, const std::string& id,
+                                                      const std::optional<std::string>& revision);
 
 // Options for a registry, with credentials of the user. Of its host.
 Result<RegistryOptions> RegistryOptionsFor(const OciReference& reference, TransferOptions transfer);
@@ -38,11 +39,16 @@ inline constexpr char kPackageArtifact[] = "application/vnd.sightline.package.v1
 // The files of a package that are fetched before anything is decided.
 bool IsManifestFile(std::string_view name);
 
-// What is wrong with an image/ folder as far as it can be seen without reading blobs; nothing: it can be loaded.
+// Whether a layout has been begun in an image/ folder.
 bool HasLayout(const std::filesystem::path& image_folder);
+// Whether nothing of it is missing. Damage is left for others to find: what is damaged is not fetched by itself.
+bool LayoutIsWhole(const std::filesystem::path& image_folder);
 
 // The one reference that runs this package's image.
 std::string ImageReference(const WireManifest& manifest, const std::optional<IndexEntry>& entry);
+
+// Where the image files of a recorded package are fetched to, there or not.
+std::optional<std::filesystem::path> FetchedImage(const StoreState& state, const LocalPackage& package);
 
 struct ImageWish {
   bool local_only = false;
@@ -52,8 +58,11 @@ struct ImageOutcome {
   std::string reference;
   bool loaded = false;
 };
-// The image of a package into `engine`, unless it is there; the index entry, where there is one, is brought up to date,
-// and so is package.entry.
+// How an image that `engine` may have as `reference` compares with the package's; what is recorded is of the index.
+Result<ImageIdentity> IdentityOf(const ContainerEngine& engine, const std::string& reference,
+                                 const WireManifest& manifest, const std::optional<IndexEntry>& recorded);
+// The image of a package into `engine`, unless it is there. package.entry, where there is one, says afterwards what the
+// engine has; the index is left as it is.
 StoreResult<ImageOutcome> BringImage(StoreState& state, const ContainerEngine& engine, LocalPackage& package,
                                      const ImageWish& wish, Reporter& reporter, std::stop_token stop);
 // image/ of a package into the store; returns that folder.
@@ -73,6 +82,10 @@ StoreResult<PullReport> FinishPull(Store& store, StoreState& state, LocalPackage
 
 // index entry as the manifest says it.
 IndexEntry EntryFor(const LocalPackage& package);
+
+// Of what a pointer points at, in the hub's words.
+HubPatterns PatternsOf(const WeightsPointer& pointer);
+std::string RevisionOf(const WeightsPointer& pointer);
 
 // What `fault` of a package's repository means to people; as the hub's error, but for a missing manifest.
 StoreError PackageError(const HubError& error, const std::string& id);

@@ -23,9 +23,14 @@ Result<LocalPackage> LoadPackage(const std::string& id, const fs::path& manifest
   package.id = id;
   package.manifest_file = manifest_file;
   SIGHTLINE_ASSIGN_OR_RETURN(package.manifest, WireManifest::Load(manifest_file));
-  package.native = NativeForm(package.manifest, manifest_file);
+  Result<std::optional<NativePackage>> native = NativeForm(package.manifest, manifest_file);
+  if (native) {
+    package.native = std::move(*native);
+  } else {
+    package.native_problem = native.error().message;
+  }
   const fs::path image = manifest_file.parent_path() / "image";
-  if (HasLayout(image)) package.image_layout = image;
+  if (LayoutIsWhole(image)) package.image_layout = image;
   return package;
 }
 
@@ -95,34 +100,37 @@ StoreResult<LocalPackage> Store::FindLocal(const Target& target) const {
   SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, LoadPackage(target.id, file));
   if (entry) package.id = entry->id;
   package.entry = entry;
-  if (target.kind == TargetKind::kShortName) package.native = FindBuiltInPackage(target.id)->native;
-  if (target.kind == TargetKind::kHub && package.image_layout.empty() && entry && entry->revision) {
-    const auto snapshot = state_->packages.cache().FindComplete(package.id, *entry->revision, {{"image/**"}, {}});
-    if (snapshot && HasLayout(snapshot->folder / "image")) package.image_layout = snapshot->folder / "image";
+  if (target.kind == TargetKind::kShortName) {
+    package.native = FindBuiltInPackage(target.id)->native;
+    package.native_problem.clear();
   }
-  if (target.kind == TargetKind::kRegistry && package.image_layout.empty() && entry && entry->revision) {
-    const Result<OciReference> reference = ParseOciReference(target.id);
-    if (reference) {
-      const fs::path image = RegistryFolder(folders, *reference, *entry->revision) / "image";
-      if (HasLayout(image)) package.image_layout = image;
-    }
-  }
+  if (!entry || !package.image_layout.empty()) return package;
+  const std::optional<fs::path> image = FetchedImage(*state_, package);
+  if (image && LayoutIsWhole(*image)) package.image_layout = *image;
   return package;
+}
+
+std::optional<fs::path> FetchedImage(const StoreState& state, const LocalPackage& package) {
+  const std::optional<std::string>& revision = package.entry->revision;
+  if (const auto folder = RegistryFolderOf(state.settings.folders, package.id, revision)) return *folder / "image";
+  if (!revision || !CheckRepoId(package.id)) return std::nullopt;
+  const auto snapshot = state.packages.cache().Find(package.id, *revision);
+  return snapshot ? std::optional(snapshot->folder / "image") : std::nullopt;
 }
 
 namespace {
 
-struct Fetched {
-  LocalPackage package;
-  std::string revision;
-};
-
-StoreResult<fs::path> FetchHubManifest(Hub& hub, const Target& target, HubProgressSink& sink, std::stop_token stop) {
+StoreResult<fs::path> FetchHubManifest(Hub& hub, const Target& target, Reporter& reporter, std::stop_token stop) {
+  HubReporter sink(reporter, "manifest");
   const std::string revision = target.revision.value_or("main");
   HubResult<fs::path> file = hub.Fetch(target.id, revision, kWireManifestName, &sink, stop);
   if (!file) return tl::make_unexpected(PackageError(file.error(), target.id));
   // Beside it, where there is one: NativeForm reads it.
-  (void)hub.Fetch(target.id, CommitOf(*file), kNativeManifestName, &sink, stop);
+  const HubResult<fs::path> native = hub.Fetch(target.id, CommitOf(*file), kNativeManifestName, &sink, stop);
+  if (native || native.error().fault == HubFault::kNoEntry) return *file;
+  if (native.error().fault != HubFault::kUnreachable) return tl::make_unexpected(StoreError(native.error()));
+  reporter.OnWarning(fmt::format("whether {} has a {} is not known, and it is taken to have none: {}", target.id,
+                                 kNativeManifestName, native.error().message));
   return *file;
 }
 
@@ -142,7 +150,15 @@ StoreResult<fs::path> FetchRegistryManifest(const StoreFolders& folders, const O
   }
   OciReference exact = reference;
   exact.digest = found->digest;
-  const fs::path folder = RegistryFolder(folders, reference, found->digest);
+  const auto place = RegistryFolderOf(folders, FormatOciReference(reference), found->digest);
+  if (!place) {
+    return tl::make_unexpected(
+        StoreError(Error{Code::kInvalidRequest,
+                         fmt::format("{}: the registry calls it '{}', expected a digest of sha256",
+                                     FormatOciReference(reference), found->digest),
+                         {}}));
+  }
+  const fs::path& folder = *place;
   SIGHTLINE_ASSIGN_OR_RETURN(const PulledFolder pulled, PullFolder(exact, folder, IsManifestFile, options));
   std::error_code error;
   if (!fs::exists(folder / kWireManifestName, error)) {
@@ -158,16 +174,20 @@ StoreResult<fs::path> FetchRegistryManifest(const StoreFolders& folders, const O
 
 }  // namespace
 
-StoreResult<LocalPackage> Store::FetchManifest(const Target& target, Reporter* reporter, std::stop_token stop) {
+StoreResult<LocalPackage> Store::FetchManifest(const Target& asked, Reporter* reporter, std::stop_token stop) {
   Reporter& told = OrSilent(reporter);
   const StoreFolders& folders = state_->settings.folders;
+  Target target = asked;
+  // The hub knows one repository by its name in any case; here it keeps the one it came under.
+  if (const auto recorded = state_->index.Find(asked.id); recorded && asked.kind == TargetKind::kHub) {
+    target.id = recorded->id;
+  }
   if (target.kind == TargetKind::kFile) return LoadPackage(target.id, target.manifest_file);
   if (target.kind == TargetKind::kShortName) return BuiltInPackageNamed(target.id, folders.PulledFolder(target.id));
   fs::path file;
   std::string revision;
-  HubReporter sink(told, "manifest");
   if (target.kind == TargetKind::kHub) {
-    SIGHTLINE_ASSIGN_OR_RETURN(file, FetchHubManifest(state_->packages, target, sink, stop));
+    SIGHTLINE_ASSIGN_OR_RETURN(file, FetchHubManifest(state_->packages, target, told, stop));
     revision = CommitOf(file);
   } else {
     SIGHTLINE_ASSIGN_OR_RETURN(const OciReference reference, ParseOciReference(target.id));
@@ -178,6 +198,9 @@ StoreResult<LocalPackage> Store::FetchManifest(const Target& target, Reporter* r
   package.entry = EntryFor(package);
   package.entry->revision = revision;
   package.entry->pinned = target.revision.has_value();
+  if (!package.native_problem.empty()) {
+    told.OnWarning(fmt::format("{} cannot run natively: {}", package.id, package.native_problem));
+  }
   return package;
 }
 

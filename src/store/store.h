@@ -202,7 +202,8 @@ struct LocalPackage {
   WireManifest manifest;
   std::optional<IndexEntry> entry{};      // none of kFile
   std::optional<NativePackage> native{};  // how this program runs it on the CPU; none: it cannot
-  std::filesystem::path image_layout{};   // image/ with an oci-layout, where it is here; may be empty
+  std::string native_problem{};           // what is wrong with its sightline.yaml; empty: nothing, or it has none
+  std::filesystem::path image_layout{};   // image/ with an oci-layout, where all of it is here; may be empty
 };
 
 // What this machine has to run packages on.
@@ -224,18 +225,21 @@ struct RunChoice {
 };
 // `asked` is heeded where it is possible. Else a container, unless the package can run natively and an engine or its
 // devices are missing here. kUnsupported when native is asked for and this program does not know the model.
-StoreResult<RunChoice> ChooseRun(const WireManifest& manifest, const std::optional<NativePackage>& native,
-                                 const HostFacts& host, std::optional<RunMode> asked);
+StoreResult<RunChoice> ChooseRun(const LocalPackage& package, const HostFacts& host, std::optional<RunMode> asked);
 // How a package of anybody runs natively: by its sightline.yaml beside the manifest, else by the model its weights
-// pointer shows. The manifest's own pin of the weights wins.
-std::optional<NativePackage> NativeForm(const WireManifest& manifest, const std::filesystem::path& manifest_file);
+// pointer shows. The manifest's own pin of the weights wins. An error is one of the sightline.yaml, which is not
+// guessed at.
+Result<std::optional<NativePackage>> NativeForm(const WireManifest& manifest,
+                                                const std::filesystem::path& manifest_file);
 
 struct LicenseNotice {
   std::string repo;  // whose weights
   CardLicense license;
+  std::string sentence;  // "the weights org/w come under mit"
 };
-// Shown before the first weights of a repository come here. Returns whether the user agrees.
-using LicenseQuestion = std::function<bool(const LicenseNotice& notice)>;
+// Asked before the first weights of a repository come here: whether the user agrees, or why that is not known
+// (kCancelled when `stop` asked).
+using LicenseQuestion = std::function<Result<bool>(const LicenseNotice& notice, std::stop_token stop)>;
 
 enum class WeightsAccess {
   kFetch,      // whatever is missing
@@ -253,7 +257,6 @@ struct WeightsState {
   std::string commit;            // empty: not here
   std::filesystem::path folder;  // of the snapshot
   bool complete = false;
-  bool fetched = false;  // something came over the network
   uint64_t bytes = 0;
 };
 
@@ -268,7 +271,6 @@ struct PullReport {
   RunChoice run;
   bool changed = true;        // another revision than before
   bool image_loaded = false;  // into the engine, by this call
-  bool image_current = false;
   std::vector<WeightsState> weights{};
 };
 
@@ -345,8 +347,7 @@ class Store {
   // kNotFound when it is not here. Asks no network.
   StoreResult<LocalPackage> FindLocal(const Target& target) const;
   // The manifest alone, from the hub or registry (kFile and short names: from here); nothing is installed.
-  StoreResult<LocalPackage> FetchManifest(const Target& target, Reporter* reporter = nullptr,
-                                          std::stop_token stop = {});
+  StoreResult<LocalPackage> FetchManifest(const Target& asked, Reporter* reporter = nullptr, std::stop_token stop = {});
   // The commit that the branch of an installed package points at now, asked with `bound` as the time limit.
   StoreResult<std::string> TipRevision(const IndexEntry& entry, std::chrono::milliseconds bound);
 
@@ -354,7 +355,7 @@ class Store {
   StoreResult<PullReport> Pull(const Target& target, const PullOptions& options, Reporter* reporter,
                                std::stop_token stop = {});
   // Makes the engine have the image: it is current, or is loaded from `image_layout`, or is fetched again (unless
-  // `local_only`). Returns the reference to run. The index is brought up to date.
+  // `local_only`). Returns the reference to run. A package that is recorded is recorded with what the engine has now.
   StoreResult<std::string> EnsureImage(LocalPackage& package, bool local_only, bool force, Reporter* reporter,
                                        std::stop_token stop = {});
   // One row a pointer. Writes refs/main where it is missing.
@@ -414,15 +415,14 @@ StoreResult<BuildReport> BuildPackage(const StoreSettings& settings, const Build
                                       std::stop_token stop = {});
 
 struct ProgramImageOptions {
-  std::string package;                      // short name: "gaze-lle"
-  std::filesystem::path program;            // this program, or another build of it
-  std::filesystem::path out;                // the result is out/NAME
-  std::string repo{};                       // where it will be pushed to; may be empty
-  std::optional<std::string> created_at{};  // ISO 8601; none: SOURCE_DATE_EPOCH, else now
+  std::string package;            // short name: "gaze-lle"
+  std::filesystem::path program;  // this program, or another build of it
+  std::filesystem::path out;      // the result is out/NAME
+  std::string repo{};             // where it will be pushed to; may be empty
 };
 // A package whose image is this program and the shared libraries it needs, on nothing: serves on the CPU. The same
-// program and libraries give the same image.
-StoreResult<BuildReport> BuildProgramPackage(const StoreSettings& settings, const ProgramImageOptions& options,
-                                             Reporter* reporter, std::stop_token stop = {});
+// program and libraries give the same image; the manifest says SOURCE_DATE_EPOCH as its time, or now.
+StoreResult<BuildReport> BuildProgramPackage(const ProgramImageOptions& options, Reporter* reporter,
+                                             std::stop_token stop = {});
 
 }  // namespace sightline

@@ -75,10 +75,7 @@ StoreStatus Verification::CheckManifest(const IndexEntry& entry, const Target& t
     if (target.kind == TargetKind::kHub) again.revision = entry.revision;
     StoreResult<LocalPackage> fetched = store_.FetchManifest(again, &reporter_, stop_);
     if (fetched && !fetched->entry) fetched->entry = entry;
-    if (fetched) {
-      fetched->entry->pinned = entry.pinned;
-      fetched->entry->image_loaded_id = entry.image_loaded_id;
-    }
+    if (fetched) fetched->entry->pinned = entry.pinned;
     repaired = fetched && InstallManifest(state_, *fetched, entry.mode);
   }
   Note(entry.id, entry.manifest, package.error().message, repaired);
@@ -86,8 +83,14 @@ StoreStatus Verification::CheckManifest(const IndexEntry& entry, const Target& t
 }
 
 StoreStatus Verification::CheckImage(const LocalPackage& package) {
-  if (package.image_layout.empty()) return {};
-  const Result<OciLayout> layout = OpenOciLayout(package.image_layout);
+  fs::path folder = package.image_layout;
+  if (folder.empty() && package.entry) {
+    // Of a registry the layout's index comes last: a blob that is missing was there once.
+    const auto fetched = RegistryFolderOf(state_.settings.folders, package.id, package.entry->revision);
+    if (fetched && HasLayout(*fetched / "image")) folder = *fetched / "image";
+  }
+  if (folder.empty()) return {};
+  const Result<OciLayout> layout = OpenOciLayout(folder);
   const Status checked = layout ? VerifyOciLayout(*layout, TransferFor(reporter_, "verify", stop_))
                                 : Status(tl::make_unexpected(layout.error()));
   if (!checked && checked.error().code == Code::kCancelled) return tl::make_unexpected(StoreError(checked.error()));
@@ -99,11 +102,11 @@ StoreStatus Verification::CheckImage(const LocalPackage& package) {
   if (repair_ && package.entry && package.entry->container) {
     if (package.id.starts_with("oci://")) {
       std::error_code error;
-      fs::remove_all(package.image_layout, error);
+      fs::remove_all(folder, error);
     }
     repaired = FetchImageFiles(state_, package, reporter_, stop_).has_value();
   }
-  Note(package.id, package.image_layout, checked.error().message, repaired);
+  Note(package.id, folder, checked.error().message, repaired);
   return {};
 }
 

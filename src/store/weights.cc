@@ -8,17 +8,10 @@
 namespace sightline {
 namespace {
 
-HubPatterns PatternsOf(const WeightsPointer& pointer) {
-  return {pointer.allow_patterns.value_or(std::vector<std::string>()),
-          pointer.ignore_patterns.value_or(std::vector<std::string>())};
-}
-
-std::string RevisionOf(const WeightsPointer& pointer) { return pointer.revision.value_or("main"); }
-
 std::string Label(const WeightsPointer& pointer) { return "weights " + pointer.repo + "@" + RevisionOf(pointer); }
 
 WeightsState StateOf(const WeightsPointer& pointer, const CachedSnapshot& snapshot) {
-  return {pointer.repo, snapshot.commit, snapshot.folder, true, snapshot.fetched, snapshot.bytes};
+  return {pointer.repo, snapshot.commit, snapshot.folder, true, snapshot.bytes};
 }
 
 // A path into this repository's folder of the cache, written into the environment of the server: it will find nothing
@@ -80,7 +73,7 @@ StoreResult<WeightsState> WeightsWork::FromHere(const WeightsPointer& pointer) {
     const FailureCard card = NotComplete(state_, pointer);
     if (request_.required) return tl::make_unexpected(StoreError(Code::kNotFound, card));
     reporter_.OnNote(fmt::format("{}; the server will look for them itself", card.detail));
-    return WeightsState{pointer.repo, {}, {}, false, false, 0};
+    return WeightsState{pointer.repo, {}, {}, false, 0};
   }
   // Offline readers resolve main, and a download by commit names nothing.
   if (const auto named = state_.weights.cache().EnsureMainRef(pointer.repo, snapshot->commit); !named) {
@@ -115,7 +108,7 @@ StoreResult<WeightsState> WeightsWork::AfterFailure(const WeightsPointer& pointe
                      PinnedByEnvironment(request_.environment, pointer.repo);
   if (fatal) return tl::make_unexpected(std::move(failure));
   reporter_.OnWarning(fmt::format("weights {}: {}", pointer.repo, error.message));
-  return WeightsState{pointer.repo, {}, {}, false, false, 0};
+  return WeightsState{pointer.repo, {}, {}, false, 0};
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ BINARY = pathlib.Path(os.environ.get("SIGHTLINE_BINARY", ROOT / "build" / "bin" 
 TT_MODEL = BINARY.parent / "tt-model"
 SECONDS = 120
 ENGINE = "nothing-that-is-installed"
+WITH_WEIGHTS = ("--with-weights", "--accept-license")  # as scripts say it
 
 
 def noise(size, seed=1):

@@ -4,7 +4,7 @@ import subprocess
 import unittest
 
 from forward_proxy import ForwardProxy
-from store_home import TT_MODEL, RunningHub, StoreTest, noise
+from store_home import TT_MODEL, WITH_WEIGHTS, RunningHub, StoreTest, noise
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -33,7 +33,7 @@ class NetworkTest(StoreTest):
 class ProxyTest(NetworkTest):
     def test_everything_goes_through_it(self):
         proxy = self.proxy(self.hub)
-        self.output_of("pull", "org/my-dit", "--with-weights", environment={"http_proxy": proxy.url})
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS, environment={"http_proxy": proxy.url})
         self.assertEqual(proxy.hosts(), {"hub.test", "cdn.test"})
         for line, headers in proxy.asked:
             self.assertEqual("authorization" in headers, "//hub.test/" in line, line)

@@ -9,12 +9,12 @@ import time
 import unittest
 import urllib.request
 
-from store_home import BINARY, TT_MODEL, StoreTest, files_below, noise, package_files, write_files
+from store_home import BINARY, TT_MODEL, WITH_WEIGHTS, StoreTest, files_below, noise, package_files, write_files
 
 
 class PullTest(StoreTest):
     def test_pull_list_show_remove(self):
-        self.assertIn("pulled org/my-dit@", self.output_of("pull", "org/my-dit", "--with-weights"))
+        self.assertIn("pulled org/my-dit@", self.output_of("pull", "org/my-dit", *WITH_WEIGHTS))
         entry = self.index["org/my-dit"]
         self.assertEqual((entry["repo_id"], entry["container"], entry["arch"], entry["revision"]),
                          ("org/my-dit", True, "blackhole", self.commit))
@@ -38,31 +38,36 @@ class PullTest(StoreTest):
         self.assertEqual(self.output_of("list", program=TT_MODEL), "No bundles installed.\n")
 
     def test_weights_are_where_others_look_for_them(self):
-        self.output_of("pull", "org/my-dit", "--with-weights")
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         repo = self.home / ".cache/huggingface/hub/models--org--W"
         self.assertEqual((repo / "refs/main").read_text(), self.weights)
         model = repo / "snapshots" / self.weights / "model.bin"
         self.assertTrue(model.is_symlink())
         self.assertEqual(model.read_bytes(), noise(200_000))
 
-    def test_license_is_said_and_remembered(self):
-        first = self.run_program("pull", "org/my-dit", "--with-weights")
-        self.assertIn("org/W come under mit", first.stderr)
+    def test_scripts_accept_the_license(self):
+        refused = self.assert_fails(7, "the licence was not accepted", "pull", "org/my-dit", "--with-weights")
+        self.assertIn("the weights org/W come under mit", refused.stderr)
+        self.assertIn("--accept-license", refused.stderr)
+        self.assertFalse((self.home / ".cache/huggingface/hub/models--org--W/blobs").exists())
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         self.assertEqual(json.loads((self.home / ".cache/tt-model/licenses.json").read_text())["org/W"]["license"], "mit")
-        again = self.run_program("pull", "org/my-dit", "--with-weights")
-        self.assertNotIn("come under", again.stderr)
+        shutil.rmtree(self.home / ".cache/huggingface/hub")
+        self.output_of("pull", "org/my-dit", "--with-weights")
 
-    def test_accepted_on_the_command_line_it_is_not_said(self):
-        done = self.run_program("pull", "org/my-dit", "--with-weights", "--accept-license")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertNotIn("come under", done.stderr)
+    def test_tt_model_shows_the_license_and_goes_on(self):
+        first = self.run_program("pull", "org/my-dit", "--with-weights", program=TT_MODEL)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertIn("org/W come under mit", first.stderr)
+        again = self.run_program("pull", "org/my-dit", "--with-weights", program=TT_MODEL)
+        self.assertNotIn("come under", again.stderr)
 
     def test_offline(self):
         offline = {"HF_HUB_OFFLINE": "1"}
         self.assertNotEqual(self.run_program("pull", "org/my-dit", environment=offline).returncode, 0)
-        self.output_of("pull", "org/my-dit", "--with-weights")
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         self.hub.reset()
-        self.output_of("pull", "org/my-dit", "--with-weights", environment=offline)
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS, environment=offline)
         self.assertEqual(json.loads(self.output_of("ls", "--json", environment=offline))[0]["revision"], self.commit)
         self.assertEqual(self.hub.log(), [])
 
@@ -115,6 +120,14 @@ class PullTest(StoreTest):
         self.assertNotEqual(refused.returncode, 0)
         self.assertEqual(token.read_text(), "hf_read")
         self.assertNotIn("hf_wrong", refused.stdout + refused.stderr)
+
+    def test_token_of_a_pipe(self):
+        done = subprocess.run([BINARY, "login"], env={**self.environment, "HF_TOKEN": ""}, input="hf_read\n",
+                              capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.stdout, "Logged in as reader\n", done.stderr)
+
+    def test_repair_of_a_folder_is_refused(self):
+        self.assert_fails(2, "--repair is given and . is a folder", "verify", ".", "--repair")
 
     def test_validate(self):
         good = os.path.join(os.path.dirname(__file__), "..", "..", "packages", "gaze-lle", "tt-model.yaml")
@@ -187,7 +200,7 @@ class PublishTest(StoreTest):
         self.assertFalse(folder.exists())
 
     def test_package_travels_as_a_file(self):
-        self.output_of("pull", "org/my-dit", "--with-weights")
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         file = self.scratch / "carried.tar"
         self.output_of("export", "org/my-dit", file, "--with-weights")
         there = {"HOME": str(self.scratch / "there"), "HF_ENDPOINT": "http://127.0.0.1:9"}

@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from store_home import BINARY, StoreTest, noise, package_files
+from store_home import BINARY, WITH_WEIGHTS, StoreTest, noise, package_files
 
 # SIGHTLINE_LONG=1 kills as often as the promise says.
 KILLS = 200 if os.environ.get("SIGHTLINE_LONG") else 12
@@ -19,7 +19,7 @@ class HardshipTest(StoreTest):
 
     def test_two_at_once(self):
         self.hub.put("org/third", package_files("third", {"repo_id": "org/W"}, noise(90_000, 5)))
-        pulls = [self.start("pull", name, "--with-weights") for name in ("org/my-dit", "org/my-dit", "org/third")]
+        pulls = [self.start("pull", name, *WITH_WEIGHTS) for name in ("org/my-dit", "org/my-dit", "org/third")]
         for pull in pulls:
             text = pull.communicate(timeout=100)[0]
             self.assertEqual(pull.returncode, 0, text)
@@ -29,14 +29,14 @@ class HardshipTest(StoreTest):
     def test_killed_at_any_moment(self):
         chance = random.Random(20)
         for round_number in range(KILLS):
-            pull = self.start("pull", "org/my-dit", "--with-weights", "--force")
+            pull = self.start("pull", "org/my-dit", *WITH_WEIGHTS, "--force")
             time.sleep(chance.uniform(0.01, 0.35))
             pull.kill()
             pull.communicate()
             if round_number % 10 == 9:
                 self.output_of("verify")
                 self.run_program("rm", "org/my-dit", "--include-weights")
-        self.output_of("pull", "org/my-dit", "--with-weights")
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         self.verify_is_clean()
         self.output_of("gc")
         self.verify_is_clean()
@@ -56,7 +56,7 @@ class HardshipTest(StoreTest):
         self.hub.put("org/big", package_files("big", {"repo_id": "org/W"}, noise(100_000, 8)))
         done = self.in_namespace(f"""
             mount -t tmpfs -o size=1500k none {self.home}
-            "{BINARY}" pull org/big --with-weights && exit 9
+            "{BINARY}" pull org/big --with-weights --accept-license && exit 9
             echo "code $?"
             "{BINARY}" ls --json
             "{BINARY}" verify""")
@@ -76,7 +76,7 @@ class HardshipTest(StoreTest):
         self.assertRegex(done.stderr.lower(), "space|full")
 
     def test_store_that_cannot_be_written(self):
-        self.output_of("pull", "org/my-dit", "--with-weights")
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         done = self.in_namespace(f"""
             mount --bind {self.home} {self.home}
             mount -o remount,bind,ro {self.home}
@@ -93,7 +93,7 @@ class HardshipTest(StoreTest):
         self.hub.put("org/W", {"model.bin": noise(400_000, 11)})
         for tenth in range(1, 10):
             self.hub.ask("POST", "/admin/fault", {"match": "GET .*", "kind": "cut", "after": 40_000 * tenth, "times": 1})
-        self.output_of("pull", "org/my-dit", "--with-weights")
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
         self.verify_is_clean()
 
 

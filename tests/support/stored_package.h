@@ -83,6 +83,7 @@ case "$1" in
     if [ "$2" = rm ]; then rm "i-$(name "$3")"; exit; fi
     [ -e "i-$(name "$last")" ] || { echo "Error: No such image: $last" >&2; exit 1; }
     case "$*" in *Size*) echo 1000;; *) cat "i-$(name "$last")";; esac;;
+  container) cat "c-$3" 2>/dev/null || { echo "Error: No such container: $3" >&2; exit 1; };;
   ps) for f in c-*; do [ -e "$f" ] && printf '%s\timage\tExited\t\n' "${f#c-}"; done; exit 0;;
   rm) for last; do :; done; rm -f "c-$last";;
   *) exit 0;;
