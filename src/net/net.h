@@ -162,12 +162,13 @@ struct HttpClientOptions {
   std::chrono::seconds stall_timeout{30};  // without a byte in either direction: kDeadline
 };
 
-// Asks http and https servers. Certificates are checked (SSL_CERT_FILE names other roots); proxies come from the
-// environment (http_proxy, https_proxy, all_proxy, no_proxy). Authorization and Cookie headers go to the scheme, host
-// and port of HttpCall::url alone, and no redirect leads from https to http. Connections are kept for the next request.
-// Errors name scheme, host and path of a URL and never its user, password or query, nor any header: kUnreachable for no
-// answer or a broken one, kDeadline for one too slow, kCancelled when `stop` is asked. An error status is an answer.
-// Any thread; each call waits on its own.
+// Asks http and https servers. Certificates are checked (SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE names
+// other roots); proxies come from the environment (http_proxy, https_proxy, all_proxy, no_proxy, in capitals too) and
+// are not asked for what is this machine. Authorization and Cookie headers go to the scheme, host and port of
+// HttpCall::url alone, and no redirect leads from https to http. Connections are kept for the next request. Errors name
+// scheme, host and path of a URL and never its user, password or query, nor any header: kUnreachable for no answer or a
+// broken one, kDeadline for one too slow, kCancelled when `stop` is asked. An error status is an answer. Any thread;
+// each call waits on its own.
 class HttpClient {
  public:
   explicit HttpClient(HttpClientOptions options = {});
