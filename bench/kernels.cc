@@ -10,6 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
+#include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,15 +42,29 @@ std::vector<float> Noise(int64_t count, float scale) {
   return values;
 }
 
+// As weight files have them: at the start of a cache line.
+struct AlignedBytes {
+  static constexpr std::align_val_t kAlignment{64};
+  struct Delete {
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+  };
+  std::unique_ptr<std::byte, Delete> data;
+  size_t size = 0;
+
+  explicit AlignedBytes(size_t bytes) : data(static_cast<std::byte*>(::operator new(bytes, kAlignment))), size(bytes) {}
+  operator std::span<std::byte>() const { return {data.get(), size}; }
+  operator std::span<const std::byte>() const { return {data.get(), size}; }
+};
+
 struct PackedWeights {
-  std::vector<std::byte> bytes;
+  AlignedBytes bytes;
   WeightMatrix matrix;
   std::vector<float> bias;
 
   PackedWeights(const Backend& backend, Precision precision, int64_t outputs, int64_t inputs)
       : bytes(backend.PackedBytes(precision, outputs, inputs)), bias(Noise(outputs, 0.02f)) {
     backend.Pack(precision, Noise(outputs * inputs, 0.05f), outputs, inputs, bytes);
-    matrix = {precision, outputs, inputs, bytes};
+    matrix = {precision, outputs, inputs, std::span<const std::byte>(bytes)};
   }
 };
 

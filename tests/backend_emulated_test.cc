@@ -1,4 +1,5 @@
-// The AVX-512 kernels compiled against SIMDe instead of the compiler's intrinsics, so that any processor can run them.
+// The AVX-512 and AMX kernels compiled against SIMDe instead of the compiler's intrinsics, so that any processor can
+// run them.
 #include "backend/cpu/kernels.h"
 #include "gtest/gtest.h"
 
@@ -6,6 +7,8 @@
 
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
+
+#include <cstring>
 
 #include "tensor/tensor.h"
 
@@ -57,6 +60,64 @@ Ints AddByteProducts(Ints sum, Ints unsigned_bytes, Ints signed_bytes) {
 #include "tests/backend_targets.h"
 
 namespace sightline {
+namespace {
+
+// The tiles of AMX, one number at a time.
+struct EmulatedTiles {
+  static void Use() {}
+  static void Release() {}
+  template <int kTile>
+  static void Zero() {
+    std::memset(tiles[kTile], 0, sizeof tiles[kTile]);
+  }
+  template <int kTile>
+  static void Load(const void* from, int64_t stride) {
+    for (int i = 0; i < 16; ++i) std::memcpy(tiles[kTile][i], static_cast<const char*>(from) + i * stride, 64);
+  }
+  template <int kTile>
+  static void Store(void* to, int64_t stride) {
+    for (int i = 0; i < 16; ++i) std::memcpy(static_cast<char*>(to) + i * stride, tiles[kTile][i], 64);
+  }
+  template <int kSum, int kRows, int kPanel>
+  static void DotPairs() {
+    Dot<float, uint16_t>(kSum, kRows, kPanel, FloatFromBF16);
+  }
+  template <int kSum, int kRows, int kPanel>
+  static void DotBytes() {
+    Dot<int32_t, int8_t>(kSum, kRows, kPanel, [](int8_t value) { return value; });
+  }
+
+ private:
+  template <class Sum, class Element, class Widen>
+  static void Dot(int sum, int rows, int panel, Widen widen) {
+    constexpr int kElements = 4 / sizeof(Element);
+    Sum sums[16][16];
+    Element a[16][16 * kElements], b[16][16][kElements];
+    std::memcpy(sums, tiles[sum], sizeof sums);
+    std::memcpy(a, tiles[rows], sizeof a);
+    std::memcpy(b, tiles[panel], sizeof b);
+    for (int i = 0; i < 16; ++i) {
+      for (int k = 0; k < 16 * kElements; ++k) {
+        for (int j = 0; j < 16; ++j) sums[i][j] += widen(a[i][k]) * widen(b[k / kElements][j][k % kElements]);
+      }
+    }
+    std::memcpy(tiles[sum], sums, sizeof sums);
+  }
+
+  static thread_local char tiles[8][16][64];
+};
+thread_local char EmulatedTiles::tiles[8][16][64];
+
+struct EmulatedAmx : cpu::Avx512BF16 {
+  using Tiles = EmulatedTiles;
+};
+
+}  // namespace
+
+const cpu::CpuKernels* EmulatedAmxKernels() {
+  static constexpr cpu::CpuKernels kKernels = cpu::MakeTileKernels<EmulatedAmx>();
+  return &kKernels;
+}
 
 const cpu::CpuKernels* EmulatedAvx512Kernels() {
   static constexpr cpu::CpuKernels kKernels = cpu::MakeKernels<cpu::Avx512>(cpu::kWideningKernels<cpu::Avx512>);
@@ -76,6 +137,7 @@ namespace sightline {
 
 const cpu::CpuKernels* EmulatedAvx512Kernels() { return nullptr; }
 const cpu::CpuKernels* EmulatedAvx512BF16Kernels() { return nullptr; }
+const cpu::CpuKernels* EmulatedAmxKernels() { return nullptr; }
 
 }  // namespace sightline
 

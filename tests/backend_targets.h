@@ -17,6 +17,7 @@ namespace sightline {
 // Null where SIMDe is not installed.
 const cpu::CpuKernels* EmulatedAvx512Kernels();
 const cpu::CpuKernels* EmulatedAvx512BF16Kernels();
+const cpu::CpuKernels* EmulatedAmxKernels();
 
 struct Target {
   std::string name;
@@ -41,11 +42,12 @@ inline std::vector<Target> TargetsFor(std::initializer_list<Precision> precision
     if (kernels == nullptr) return;
     for (const Precision precision : precisions) targets.push_back({name, kernels, precision});
   };
-  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+  for (const Isa isa : kAllIsas) {
     if (cpu::IsAvailable(isa)) add(std::string(NameOf(isa)), &cpu::KernelsFor(isa));
   }
   add("emulated_avx512", EmulatedAvx512Kernels());
   add("emulated_avx512_bf16", EmulatedAvx512BF16Kernels());
+  add("emulated_amx", EmulatedAmxKernels());
   return targets;
 }
 

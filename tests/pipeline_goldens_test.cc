@@ -50,7 +50,7 @@ std::vector<std::string> CaseNames(const std::string& model) {
 
 std::vector<Isa> AvailableIsas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+  for (const Isa isa : kAllIsas) {
     if (isa <= *DetectIsa()) isas.push_back(isa);
   }
   return isas;

@@ -137,7 +137,7 @@ std::string PathName(const testing::TestParamInfo<std::tuple<Isa, Profile>>& pat
 
 constexpr auto kProfiles = {Profile::kUpstream, Profile::kPort};
 INSTANTIATE_TEST_SUITE_P(VectorPaths, Toy,
-                         testing::Combine(testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
+                         testing::Combine(testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx),
                                           testing::ValuesIn(kProfiles)),
                          PathName);
 INSTANTIATE_TEST_SUITE_P(Long_PlainPath, Toy,

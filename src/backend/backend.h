@@ -5,6 +5,7 @@
 // Repeatability: an output row's bits do not depend on how many rows, sequences or threads are computed with it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -240,8 +241,9 @@ class Backend {
 // CPU
 
 // Instruction sets, weakest first.
-enum class Isa { kGeneric, kAvx2, kAvx512, kAvx512Bf16 };
-std::string_view NameOf(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
+enum class Isa { kGeneric, kAvx2, kAvx512, kAvx512Bf16, kAmx };
+inline constexpr std::array kAllIsas = {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx};
+std::string_view NameOf(Isa isa);  // "generic", "avx2", "avx512", "avx512_bf16", "amx"
 Result<Isa> ParseIsa(std::string_view name);
 // The strongest one this processor and operating system have; lowered by the environment variable SIGHTLINE_ISA.
 // kUnsupported when SIGHTLINE_ISA names one that is not there.

@@ -15,7 +15,7 @@ namespace sightline {
 
 inline std::vector<Isa> AvailableIsas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+  for (const Isa isa : kAllIsas) {
     if (isa <= *DetectIsa()) isas.push_back(isa);
   }
   return isas;

@@ -93,15 +93,15 @@ Queries CpuBackend::DoSplitHeads(const Rows& projected, int heads, const Rope& r
 void CpuBackend::RunAttention(const FormatKernels& kernels, int64_t matrices, int64_t rows,
                               const AttentionTask& parameters,
                               FunctionRef<void(int64_t matrix, AttentionTask& task)> place) {
-  const int64_t blocks = CeilDivide(rows, kQueryBlock);
+  const int64_t rows_at_once = QueriesAtOnce(kernels_.rows_at_once), blocks = CeilDivide(rows, rows_at_once);
   const int64_t row_bytes = parameters.head_size * (kernels.operand == RowFormat::kBF16 ? 2 : 4);
   ReserveScratch(AttentionScratchElements(parameters.key_count, parameters.head_size, kernels_.panel_columns));
   // Neighbouring tasks share keys and values.
   team_.Run(matrices * blocks, [&](int64_t index, int member) {
     AttentionTask task = parameters;
     place(index / blocks, task);
-    task.first_row = index % blocks * kQueryBlock;
-    task.rows = std::min(kQueryBlock, rows - task.first_row);
+    task.first_row = index % blocks * rows_at_once;
+    task.rows = std::min(rows_at_once, rows - task.first_row);
     task.queries = static_cast<const std::byte*>(task.queries) + task.first_row * row_bytes;
     task.scratch = ScratchOf(member);
     kernels.attention(task);

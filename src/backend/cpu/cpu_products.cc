@@ -11,13 +11,16 @@ namespace {
 
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
 constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
+constexpr int64_t kResidentWeightBytes = 1200 << 10;
+// Rows of a task in tiles, which uses 1 KB of a row of x and as much of its sums at a time.
+constexpr int64_t kMostTileRows = 128;
 // Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
 constexpr int64_t kTaskColumns = 256;
 // Enough tasks that members who finish early find more.
 constexpr int64_t kTasksPerThread = 12;
 
 // A product of no more rows waits for its weights from memory.
-constexpr int64_t kFewRows = 2 * kTileRows;
+constexpr int64_t kFewRows = 12;
 
 Nonlinearity NonlinearityOf(Activation activation) {
   switch (activation) {
@@ -49,21 +52,28 @@ struct MatmulPlan {
   int64_t columns = 0;     // of a task
   int64_t row_blocks = 0;  // in a group of rows
   int64_t column_blocks = 0;
-  bool few_rows = false;
+  MatmulOrder order = MatmulOrder::kDepth;
 
-  MatmulPlan(int64_t group_rows, int64_t groups, int64_t outputs, const Operand& x, int panel_columns, int threads) {
+  MatmulPlan(int64_t group_rows, int64_t groups, const WeightMatrix& w, const Operand& x, const CpuKernels& kernels,
+             int threads) {
+    const int64_t tile = kernels.rows_at_once;
     const int64_t row_bytes = DepthBlock(x.depth, x.element_bytes) * x.element_bytes;
-    const int64_t fitting = std::max<int64_t>(1, kResidentBytes / row_bytes / kTileRows) * kTileRows;
+    const int64_t fitting =
+        kernels.in_tiles ? kMostTileRows : std::max<int64_t>(1, kResidentBytes / row_bytes / tile) * tile;
     row_blocks = CeilDivide(group_rows, fitting);
-    rows = RoundUp(CeilDivide(group_rows, row_blocks), kTileRows);
+    rows = RoundUp(CeilDivide(group_rows, row_blocks), tile);
     row_blocks = CeilDivide(group_rows, rows);
-    few_rows = group_rows <= kFewRows;
+    if (group_rows <= std::max(kFewRows, tile)) order = MatmulOrder::kPanels;
 
-    const int64_t panels = CeilDivide(outputs, panel_columns);
+    const int64_t panels = CeilDivide(w.outputs, kernels.panel_columns);
     const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
-    const int64_t panels_per_task = std::min(CeilDivide(kTaskColumns, panel_columns), panels / wanted_blocks);
-    columns = std::max<int64_t>(1, panels_per_task) * panel_columns;
-    column_blocks = CeilDivide(outputs, columns);
+    const int64_t weight_bytes = static_cast<int64_t>(w.packed.size()) / w.outputs * kTaskColumns;
+    if (kernels.in_tiles && order == MatmulOrder::kDepth && weight_bytes <= kResidentWeightBytes) {
+      order = MatmulOrder::kRows;
+    }
+    const int64_t panels_per_task = std::min(CeilDivide(kTaskColumns, kernels.panel_columns), panels / wanted_blocks);
+    columns = std::max<int64_t>(1, panels_per_task) * kernels.panel_columns;
+    column_blocks = CeilDivide(w.outputs, columns);
   }
 };
 
@@ -82,8 +92,8 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
   if (x.rows == 0) return;
   const int64_t groups = x.rows / group_rows;
   const Operand operand(x);
-  const MatmulPlan plan(group_rows, groups, w.outputs, operand, kernels_.panel_columns, team_.size());
-  ReserveScratch(ProductElements(plan.rows, plan.columns, kernels_.panel_columns));
+  const MatmulPlan plan(group_rows, groups, w, operand, kernels_, team_.size());
+  ReserveScratch(ProductElements(plan.rows, plan.columns, kernels_));
   const bool weights_are_larger = w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
   const auto run_block = [&](int64_t group, int64_t row_block, int64_t column_block, int member) {
     const int64_t row = group * group_rows + row_block * plan.rows, column = column_block * plan.columns;
@@ -96,7 +106,7 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
          .row_end = std::min(row + plan.rows, (group + 1) * group_rows),
          .column_begin = column,
          .column_end = std::min(column + plan.columns, w.outputs),
-         .panel_by_panel = plan.few_rows,
+         .order = plan.order,
          .product = ScratchOf(member)});
   };
   const int64_t row_blocks = groups * plan.row_blocks, tasks = row_blocks * plan.column_blocks;

@@ -17,6 +17,13 @@ enum class Nonlinearity { kNone, kGelu, kGeluTanh, kRelu };
 // How rows are stored, see Storage in backend.h.
 enum class RowFormat { kF32, kBF16, kInt8 };
 
+// The outermost loop of a task. The sums are the same.
+enum class MatmulOrder {
+  kDepth,   // a part of x stays near while it meets all panels
+  kPanels,  // reads the weights as they lie, each panel over its whole depth: for few rows, which wait for memory
+  kRows,    // the weights stay near while rows of x meet them; in tiles only
+};
+
 // Part of x * w^T: rows [row_begin, row_end) of x and columns [column_begin, column_end) of the product. column_begin
 // is the first of a panel; column_end is too, or it is `outputs`.
 struct MatmulTask {
@@ -27,9 +34,7 @@ struct MatmulTask {
   int64_t outputs = 0;
   int64_t row_begin = 0, row_end = 0;
   int64_t column_begin = 0, column_end = 0;
-  // Reads the weights in the order in which they lie, each panel over its whole depth: for few rows, which wait for
-  // memory. Else a part of x stays near while it meets all panels. The sums are the same.
-  bool panel_by_panel = false;
+  MatmulOrder order = MatmulOrder::kDepth;
   float* product = nullptr;  // scratch, ProductElements() floats
 };
 
@@ -107,6 +112,10 @@ struct RowTask {
   float* scratch = nullptr;  // `columns` floats, for kInt8
 };
 
+// How the integers of an int8 matrix lie (int8_group.h): inputs of a column two or four at a time, as the processor
+// multiplies them; those of kOffsetFours plus 128.
+enum class Int8Layout { kPairs, kFours, kOffsetFours };
+
 // What depends on the number format of the weights.
 struct FormatKernels {
   RowFormat operand = RowFormat::kF32;
@@ -121,9 +130,11 @@ struct FormatKernels {
 };
 
 struct CpuKernels {
-  int lanes = 0;                  // floats in a vector
-  int panel_columns = 0;          // columns of a full panel
-  bool int8_with_offset = false;  // layout of int8 weights, see int8_group.h
+  int lanes = 0;                 // floats in a vector
+  int panel_columns = 0;         // columns of a full panel
+  bool in_tiles = false;         // products are computed as tiles.inl.h says, where the format allows
+  int rows_at_once = kTileRows;  // rows of a product whose sums are kept at once
+  Int8Layout int8_layout = Int8Layout::kPairs;
   FormatKernels f32, bf16, int8, int8w, int4;
   void (*layer_norm)(const RowTask& task) = nullptr;
   void (*rms_norm)(const RowTask& task) = nullptr;
@@ -135,5 +146,6 @@ const CpuKernels& GenericKernels();
 const CpuKernels& Avx2Kernels();
 const CpuKernels& Avx512Kernels();
 const CpuKernels& Avx512BF16Kernels();
+const CpuKernels& AmxKernels();
 
 }  // namespace sightline::cpu

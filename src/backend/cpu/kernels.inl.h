@@ -11,6 +11,7 @@
 #include "backend/cpu/linear.inl.h"
 #include "backend/cpu/matmul.inl.h"
 #include "backend/cpu/rows.inl.h"
+#include "backend/cpu/tiles.inl.h"
 #include "backend/cpu/widened_products.inl.h"
 
 namespace sightline::cpu {
@@ -127,11 +128,44 @@ constexpr FormatKernels MakeInt8Widened() {
   }
 }
 
+// Sums in four tiles, of three others. `dot` names them.
+template <class Isa, class Dot>
+int64_t SpinTiles(int64_t rounds, int64_t operations_per_step, Dot dot) {
+  alignas(64) char zeros[kTileSize] = {};
+  const TileUse<Isa> use;
+  using Block = TileBlock<Isa, 2, 2>;
+  Block::Clear();
+  Each<4>([&](auto i) { Isa::Tiles::template Load<4 + i.value>(zeros, kTileRowBytes); });
+  constexpr int64_t kDots = 4;
+  rounds /= 64;  // a tile is that much longer than a vector
+  for (int64_t round = 0; round < rounds; ++round) {
+    Each<2>([&](auto i) {
+      Each<2>([&](auto j) {
+        dot(Constant<Block::Sum(i.value, j.value)>(), Constant<Block::OfRows(i.value)>(),
+            Constant<Block::OfPanel(j.value)>());
+      });
+    });
+  }
+  return rounds * kDots * operations_per_step;
+}
+
+template <class Isa>
+int64_t SpinTilePairs(int64_t rounds) {
+  return SpinTiles<Isa>(rounds, 2 * 32 * kTileHeight * Isa::kLanes,
+                        [](auto sum, auto a, auto b) { Isa::Tiles::template DotPairs<sum.value, a.value, b.value>(); });
+}
+
+template <class Isa>
+int64_t SpinTileBytes(int64_t rounds) {
+  return SpinTiles<Isa>(rounds, 2 * 64 * kTileHeight * Isa::kLanes,
+                        [](auto sum, auto a, auto b) { Isa::Tiles::template DotBytes<sum.value, a.value, b.value>(); });
+}
+
 template <class Isa>
 constexpr CpuKernels MakeKernels(const FormatKernels& bf16) {
   return {.lanes = Isa::kLanes,
           .panel_columns = Isa::kLanes * Isa::kPanelVectors,
-          .int8_with_offset = kDotsBytes<Isa>,
+          .int8_layout = kDotsBytes<Isa> ? Int8Layout::kOffsetFours : Int8Layout::kPairs,
           .f32 = kF32Kernels<Isa>,
           .bf16 = bf16,
           .int8 = MakeInt8<Isa>(),
@@ -141,6 +175,18 @@ constexpr CpuKernels MakeKernels(const FormatKernels& bf16) {
           .rms_norm = RmsNorm<Isa>,
           .swiglu = SwiGlu<Isa>,
           .convert = Convert<Isa>};
+}
+
+// Where products are computed in tiles, as far as the format allows.
+template <class Isa>
+constexpr CpuKernels MakeTileKernels() {
+  using Pairs = TilePairProduct<Isa>;
+  CpuKernels kernels = MakeKernels<Isa>(MakeFormat<Pairs, Pairs>(RowFormat::kBF16, SpinTilePairs<Isa>));
+  kernels.in_tiles = true;
+  kernels.rows_at_once = 2 * kTileHeight;
+  kernels.int8_layout = Int8Layout::kFours;
+  kernels.int8 = {RowFormat::kInt8, Linear<TileInt8Product<Isa>>, SpinTileBytes<Isa>};
+  return kernels;
 }
 
 }  // namespace

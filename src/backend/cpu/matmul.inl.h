@@ -48,6 +48,11 @@ struct Ahead {
     __builtin_prefetch(at, 0, 2);
     at += step;
   }
+  // All cache lines of so many steps.
+  [[gnu::always_inline]] void FetchLines(int64_t steps) {
+    const char* end = at + steps * step;
+    for (; at < end; at += 64) __builtin_prefetch(at, 0, 2);
+  }
 };
 
 // sums += x[:, k] * row k of the panel.
@@ -236,11 +241,19 @@ const TileFunction<Product>* TilesFor(int64_t columns) {
   return columns == kLanes ? kTiles<Product, 1> : kTiles<Product, 2>;
 }
 
-// The task for all `rows` of x, tile by tile; calls finish(first row, rows, c) after each, with c at its first row.
-// Meanwhile brings `next` near: as many bytes as this panel has.
+// Products that are computed in tiles of the processor's: see tiles.inl.h.
+template <class Product>
+inline constexpr bool kInTiles = requires {
+  typename Product::PackedRows;
+};
 template <class Product, class Finish>
-void MultiplyPanel(PanelTask<Product> task, int64_t rows, int64_t columns, const typename Product::Weight* next,
-                   Finish finish) {
+void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns, Finish finish);
+template <class Product, class Finish>
+void MultiplyInTiles(const MatmulTask& task, Finish finish);
+
+template <class Product, class Finish>
+void MultiplyPanelInRegisters(PanelTask<Product> task, int64_t rows, int64_t columns,
+                              const typename Product::Weight* next, Finish finish) {
   const TileFunction<Product>* tiles = TilesFor<Product>(columns);
   const int64_t bytes =
       columns * task.depth * static_cast<int64_t>(sizeof(typename Product::Weight)) / kInputsOfWeight<Product>;
@@ -257,6 +270,18 @@ void MultiplyPanel(PanelTask<Product> task, int64_t rows, int64_t columns, const
   }
 }
 
+// The task for all `rows` of x, tile by tile; calls finish(first row, rows, c) after each, with c at its first row.
+// Meanwhile brings `next` near: as many bytes as this panel has.
+template <class Product, class Finish>
+void MultiplyPanel(PanelTask<Product> task, int64_t rows, int64_t columns, const typename Product::Weight* next,
+                   Finish finish) {
+  if constexpr (kInTiles<Product>) {
+    return MultiplyPanelInTiles<Product>(task, rows, columns, finish);
+  } else {
+    MultiplyPanelInRegisters<Product>(task, rows, columns, next, finish);
+  }
+}
+
 // Computes the task and calls finish(tile) for every tile that is done.
 struct FinishedTile {
   int64_t row, rows;        // of the product
@@ -266,7 +291,7 @@ struct FinishedTile {
 };
 
 template <class Product, class Finish>
-void Multiply(const MatmulTask& task, Finish finish) {
+void MultiplyPanels(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
   using Element = typename Product::Operand::Element;
   constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
@@ -277,13 +302,14 @@ void Multiply(const MatmulTask& task, Finish finish) {
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
   const int64_t rows = task.row_end - task.row_begin;
   const int64_t depth_block = RoundUp(DepthBlock(task.depth, sizeof(Element)), kInputs);
-  const int64_t c_stride = RoundUp(task.column_end - task.column_begin, kPanelColumns);
+  const int64_t c_stride = ProductStride(task.column_end - task.column_begin, kPanelColumns);
   // One panel, and of x * panel the sums over one block of the depth.
   const auto multiply = [&](int64_t column, int64_t k) {
     const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
     const auto* panel = weights + layout.offset(column) + k / kInputs * width;
     // What comes after this one. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
-    const auto* next = panel + (task.panel_by_panel ? depth / kInputs * width : layout.offset(kPanelColumns));
+    const auto* next =
+        panel + (task.order == MatmulOrder::kPanels ? depth / kInputs * width : layout.offset(kPanelColumns));
     MultiplyPanel<Product>({.x = x + k,
                             .x_stride = task.x_stride,
                             .panel = panel,
@@ -296,7 +322,7 @@ void Multiply(const MatmulTask& task, Finish finish) {
                              finish(FinishedTile{task.row_begin + row, tile_rows, column, width, c, c_stride});
                            });
   };
-  if (task.panel_by_panel) {
+  if (task.order == MatmulOrder::kPanels) {
     for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
       for (int64_t k = 0; k < task.depth; k += depth_block) multiply(column, k);
     }
@@ -304,6 +330,15 @@ void Multiply(const MatmulTask& task, Finish finish) {
     for (int64_t k = 0; k < task.depth; k += depth_block) {
       for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) multiply(column, k);
     }
+  }
+}
+
+template <class Product, class Finish>
+void Multiply(const MatmulTask& task, Finish finish) {
+  if constexpr (kInTiles<Product>) {
+    MultiplyInTiles<Product>(task, finish);
+  } else {
+    MultiplyPanels<Product>(task, finish);
   }
 }
 

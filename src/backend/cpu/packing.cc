@@ -180,6 +180,18 @@ void PackGroups(const PanelLayout& layout, int64_t parts, int64_t part_bytes, st
   }
 }
 
+std::string_view NameOf(Int8Layout layout) {
+  switch (layout) {
+    case Int8Layout::kPairs:
+      return "int8-pairs";
+    case Int8Layout::kFours:
+      return "int8-fours";
+    case Int8Layout::kOffsetFours:
+      return "uint8-fours";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string PackedLayout(const CpuKernels& kernels, Precision precision) {
@@ -190,7 +202,7 @@ std::string PackedLayout(const CpuKernels& kernels, Precision precision) {
     case Precision::kBF16:
       return "bf16-pairs-" + panels;
     case Precision::kInt8:
-      return (kernels.int8_with_offset ? "uint8-fours-group64-" : "int8-pairs-group64-") + panels;
+      return std::string(NameOf(kernels.int8_layout)) + "-group64-" + panels;
     case Precision::kInt8Weights:
       return "int8-rows-group64-" + panels;
     case Precision::kInt4:
@@ -222,7 +234,8 @@ void Pack(const CpuKernels& kernels, Precision precision, std::span<const float>
     case Precision::kBF16:
       return PackInto<uint16_t>(layout, weight, columns, packed);
     case Precision::kInt8:
-      return kernels.int8_with_offset ? pack_int8(kParts, 4, kInt8Offset) : pack_int8(kParts, 2, 0);
+      return pack_int8(kParts, kernels.int8_layout == Int8Layout::kPairs ? 2 : 4,
+                       kernels.int8_layout == Int8Layout::kOffsetFours ? kInt8Offset : 0);
     case Precision::kInt8Weights:
       return pack_int8(1, 1, 0);
     case Precision::kInt4:

@@ -70,9 +70,16 @@ constexpr int64_t DepthBlock(int64_t depth, int64_t element_bytes) {
   return RoundUp((depth + blocks - 1) / blocks, 2);
 }
 
+// Distance between two rows of a product in scratch. Never a multiple of 1024 bytes, which would put all rows of a tile
+// into a few sets of the first-level cache.
+constexpr int64_t ProductStride(int64_t columns, int64_t panel_columns) {
+  const int64_t stride = RoundUp(columns, panel_columns);
+  return stride % 256 == 0 ? stride + 16 : stride;
+}
+
 // Floats of scratch for a MatmulTask.
-constexpr int64_t ProductElements(int64_t rows, int64_t columns, int panel_columns) {
-  return RoundUp(rows, kTileRows) * RoundUp(columns, panel_columns);
+constexpr int64_t ProductElements(int64_t rows, int64_t columns, const CpuKernels& kernels) {
+  return RoundUp(rows, kernels.rows_at_once) * ProductStride(columns, kernels.panel_columns);
 }
 
 // Distance between two rows of scores. Never a multiple of 4096 bytes, which would put all rows of a tile in one set of
@@ -82,8 +89,10 @@ constexpr int64_t ScoreStride(int64_t length) {
   return stride % 1024 == 0 ? stride + 16 : stride;
 }
 
-// Query rows handled together, so that keys and values are read from the nearest cache.
-constexpr int64_t kQueryBlock = 24;
+// Query rows handled together at most, so that keys and values are read from the nearest cache.
+constexpr int64_t kQueryBlock = 32;
+// Whole tiles of them.
+constexpr int64_t QueriesAtOnce(int rows_at_once) { return kQueryBlock / rows_at_once * rows_at_once; }
 
 // Keys whose scores are kept at once, so that no memory grows with the number of keys. A multiple of every panel.
 constexpr int64_t kKeyBlock = 2048;
