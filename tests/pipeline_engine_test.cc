@@ -333,14 +333,15 @@ TEST(Weights, TheHuggingFaceCacheIsFoundAndItsAbsenceExplained) {
   ::setenv("HF_HUB_CACHE", hub.path().c_str(), 1);
   const auto none = OpenGazeWeights({});
   EXPECT_EQ(none.error().code, Code::kNotFound);
-  EXPECT_THAT(none.error().message, testing::AllOf(HasSubstr("--weights DIR"), HasSubstr("hf download")));
+  EXPECT_THAT(none.error().message, testing::AllOf(HasSubstr("--weights DIR"), HasSubstr("sightline pull gaze-lle")));
   const auto repo = hub.path() / "models--changh95--gaze-lle-weights";
   std::filesystem::create_directories(repo / "refs");
-  std::ofstream(repo / "refs/main") << "f83e53f0f17d";
-  ASSERT_TRUE(WriteSyntheticGazeLle({"tiny", true, 1, {}, repo / "snapshots/f83e53f0f17d"}));
+  const std::string commit = "f83e53f0f17dd2175f31ceaf9fa650044147ada1";
+  std::ofstream(repo / "refs/main") << commit;
+  ASSERT_TRUE(WriteSyntheticGazeLle({"tiny", true, 1, {}, repo / "snapshots" / commit}));
   const auto found = OpenGazeWeights({});
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->revision, "f83e53f0f17d");
+  EXPECT_EQ(found->revision, commit);
   ::unsetenv("HF_HUB_CACHE");
 }
 

@@ -141,9 +141,10 @@ Result<GazeScene> GazeLle::Encode(std::span<const float> patches, Profile profil
   const Weights& weights = *weights_;
   const int width = dimensions_.width;
   const WeightVector tokens = weights.tokens[static_cast<int>(profile)];
-  const Storage operand = backend_.OperandStorage(precision_);
+  // What all later layers build on, and what all answers read, is float32 in every precision (2 % of the work).
+  const Storage exact = backend_.OperandStorage(Precision::kF32);
 
-  const Rows pixels = backend_.Upload(patches, kGazePatches, kPatchValues, operand);
+  const Rows pixels = backend_.Upload(patches, kGazePatches, kPatchValues, exact);
   const Rows x = backend_.Upload(tokens, kTokens, width, Storage::kStream);
   const Rows image_rows = Backend::Slice(x, 1, kGazePatches);
   backend_.Linear(pixels, weights.patch.matrix, {.bias = weights.patch.bias, .add_to = &image_rows});
@@ -159,7 +160,7 @@ Result<GazeScene> GazeLle::Encode(std::span<const float> patches, Profile profil
     const Rows all = backend_.LayerNorm(x, weights.norm.gain, weights.norm.bias, kBackboneEpsilon, Storage::kStream);
     Tap(tap, "backbone_norm", backend_, all, {kTokens, width});
   }
-  const Rows normed = backend_.LayerNorm(image_rows, weights.norm.gain, weights.norm.bias, kBackboneEpsilon, operand);
+  const Rows normed = backend_.LayerNorm(image_rows, weights.norm.gain, weights.norm.bias, kBackboneEpsilon, exact);
   const Rows scene = backend_.Upload(weights.scene_positions, kGazePatches, kDecoderWidth, Storage::kStream);
   backend_.Linear(normed, weights.scene.matrix, {.bias = weights.scene.bias, .add_to = &scene});
 

@@ -10,7 +10,7 @@ namespace sightline {
 namespace {
 
 // Raised whenever what is folded, or how, changes: packed files of other revisions are made again.
-constexpr int kFoldingRevision = 2;
+constexpr int kFoldingRevision = 3;
 
 Result<const TensorView*> Need(const Checkpoint& file, const std::string& name) {
   if (const TensorView* view = file.Find(name)) return view;
@@ -120,9 +120,12 @@ struct Planner {
     Vector(&to->gain, name + ".weight", size);
     Vector(&to->bias, name + ".bias", size);
   }
-  void Linear(LinearWeights* to, const std::string& name, int64_t outputs, int64_t inputs) {
-    plan.Matrix(&to->matrix, prefix + name + ".weight", precision, outputs, inputs, Plain(file, name + ".weight"));
+  void LinearIn(Precision format, LinearWeights* to, const std::string& name, int64_t outputs, int64_t inputs) {
+    plan.Matrix(&to->matrix, prefix + name + ".weight", format, outputs, inputs, Plain(file, name + ".weight"));
     Vector(&to->bias, name + ".bias", outputs);
+  }
+  void Linear(LinearWeights* to, const std::string& name, int64_t outputs, int64_t inputs) {
+    LinearIn(precision, to, name, outputs, inputs);
   }
   void Scaled(LinearWeights* to, const std::string& name, const std::string& gain, int64_t outputs, int64_t inputs) {
     plan.Matrix(&to->matrix, prefix + name + ".weight", precision, outputs, inputs,
@@ -156,7 +159,7 @@ void PlanBackbone(Planner planner, const GazeDimensions& dimensions, GazeLle::We
   const int width = dimensions.width;
   planner.plan.Vector(&weights->class_token, "backbone.cls_token", {width},
                       Verified(planner.file, Plain(planner.file, "cls_token")));
-  planner.Linear(&weights->patch, "patch_embed.proj", width, kPatchValues);
+  planner.LinearIn(Precision::kF32, &weights->patch, "patch_embed.proj", width, kPatchValues);
   for (const Profile profile : {Profile::kUpstream, Profile::kPort}) {
     planner.plan.Vector(&weights->tokens[static_cast<int>(profile)], fmt::format("backbone.tokens.{}", NameOf(profile)),
                         {1 + kGazePatches, width}, TokenTable(planner.file, width, profile));
@@ -171,7 +174,7 @@ void PlanBackbone(Planner planner, const GazeDimensions& dimensions, GazeLle::We
 void PlanDecoder(Planner planner, const GazeDimensions& dimensions, GazeLle::Weights* weights) {
   planner.plan.Vector(&weights->head_token, "decoder.head_token", {kDecoderWidth},
                       Verified(planner.file, Plain(planner.file, "head_token.weight")));
-  planner.Linear(&weights->scene, "linear", kDecoderWidth, dimensions.width);
+  planner.LinearIn(Precision::kF32, &weights->scene, "linear", kDecoderWidth, dimensions.width);
   planner.plan.Vector(&weights->scene_positions, "decoder.pos_embed", {kGazePatches, kDecoderWidth},
                       ScenePositions(planner.file));
   for (int i = 0; i < kDecoderBlocks; ++i) {
