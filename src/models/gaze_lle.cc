@@ -28,12 +28,13 @@ void Tap(const StageTap* tap, std::string_view name, Backend& backend, const Row
 
 // x += Proj(Attention(LN1(x))); x += FC2(GELU(FC1(LN2(x)))).
 void RunBlock(Backend& backend, const BlockWeights& block, const Rows& x, const AttentionShape& shape, float epsilon) {
-  const Storage operand = backend.OperandStorage(block.fc1.matrix.precision);
-  Rows normed = backend.LayerNorm(x, block.norm1.gain, block.norm1.bias, epsilon, operand);
+  Rows normed = backend.LayerNorm(x, block.norm1.gain, block.norm1.bias, epsilon,
+                                  backend.OperandStorage(block.qkv.matrix.precision));
   const ProjectedHeads projected = backend.Qkv(normed, block.qkv.matrix, block.qkv.bias, shape);
   const Rows attended = backend.Attention(projected);
   backend.Linear(attended, block.projection.matrix, {.bias = block.projection.bias, .add_to = &x});
-  normed = backend.LayerNorm(x, block.norm2.gain, block.norm2.bias, epsilon, operand);
+  normed = backend.LayerNorm(x, block.norm2.gain, block.norm2.bias, epsilon,
+                             backend.OperandStorage(block.fc1.matrix.precision));
   for (int64_t first = 0; first < x.rows; first += kMlpRows) {
     const int64_t count = std::min(kMlpRows, x.rows - first);
     const Rows part = Backend::Slice(x, first, count);
