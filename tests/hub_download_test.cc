@@ -370,6 +370,22 @@ TEST_F(HubDownloadTest, WhatIsCompleteServesWhereTheHubIsGone) {
   EXPECT_TRUE(gone.Fetch(repo, "main", "README.md"));
 }
 
+TEST_F(HubDownloadTest, WhatIsPinnedAndCompleteServesWhereTheHubRefuses) {
+  const std::string repo = NewRepo(PlainFiles());
+  const auto first = Hub(Settings()).Download({repo});
+  ASSERT_TRUE(first) << first.error().message;
+  fs::remove_all(first->folder.parent_path().parent_path() / "trees");  // huggingface_hub keeps no lists
+  Hub refusing(Settings("hf_wrong"));
+  KeptProgress progress;
+  const auto pinned = refusing.Download({repo, first->commit}, &progress);
+  ASSERT_TRUE(pinned) << pinned.error().message;
+  EXPECT_EQ(pinned->folder, first->folder);
+  EXPECT_THAT(progress.notes, HasSubstr("what is on this machine is used"));
+  const auto branch = refusing.Download({repo, "main"});
+  ASSERT_FALSE(branch);
+  EXPECT_EQ(branch.error().fault, HubFault::kTokenRejected);
+}
+
 TEST_F(HubDownloadTest, FetchBringsOneFileAndRemembersWhatTheHubDoesNotHave) {
   const std::string repo = NewRepo(PlainFiles());
   Hub hub(Settings());

@@ -68,7 +68,9 @@ HubResult<CachedSnapshot> Hub::Download(const HubDownload& download, HubProgress
     return cached;
   }
   auto plan = MakePlan(*this, download, stop);
-  if (!plan && MayBeAnsweredFromCache(plan.error())) {
+  // What is pinned by commit is the same whatever the hub thinks of this user or has done with the repository since.
+  const bool pinned = IsCommit(download.revision);
+  if (!plan && (MayBeAnsweredFromCache(plan.error()) || (pinned && plan.error().fault != HubFault::kNone))) {
     auto cached = state_->cache.FindComplete(download.repo, download.revision, download.patterns);
     if (cached) meter.OnNote(plan.error().message + "; what is on this machine is used");
     if (cached) return cached;

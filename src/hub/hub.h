@@ -314,10 +314,10 @@ class Hub {
                                          std::stop_token stop = {});
 
   // Brings the files of a revision into the cache. What is there is not fetched; partly loaded files are resumed; a
-  // file becomes visible when its digest is right and its bytes are on the disk. Where the hub cannot be reached and
-  // the cache has all of it, that is the answer (hub_asked false). A snapshot pinned by commit that is complete needs
-  // no request. Needs no right to write where everything is there. kNoSpace before anything is fetched when the disk
-  // cannot hold the rest.
+  // file becomes visible when its digest is right and its bytes are on the disk. Where the hub cannot be reached, or
+  // refuses what is pinned by commit, and the cache has all of it, that is the answer (hub_asked false). Of a commit
+  // whose list is known and that is complete, nothing is asked. Needs no right to write where everything is there.
+  // kNoSpace before anything is fetched when the disk cannot hold the rest.
   HubResult<CachedSnapshot> Download(const HubDownload& download, HubProgressSink* progress = nullptr,
                                      std::stop_token stop = {});
   // One file, by the same rules; returns its name in the snapshot.
