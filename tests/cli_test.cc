@@ -11,6 +11,8 @@
 #include "cli/command_line.h"
 #include "cli/completion.h"
 #include "cli/help.h"
+#include "cli/live_reporter.h"
+#include "cli/number_text.h"
 #include "cli/outputs.h"
 #include "cli/pictures.h"
 #include "cli/report.h"
@@ -404,6 +406,18 @@ TEST(CliReport, OverlayIsAPngAndHeatmapsAreAnNpz) {
 }
 
 TEST(CliTerminal, OneLineHasNoControlCharacters) { EXPECT_EQ(OneLine("a\033[2Jb\nc"), "a?[2Jb?c"); }
+
+TEST(CliTerminal, RateAndTimeLeftStayWhereTheLabelIsLong) {
+  const std::string label = "⠋ weights org/W@a6803c38ab70150c4415495c6736a485ce1d5d38";
+  const std::string figures = BarText(3, 10) + " 30%  1.2 GB of 4.0 GB  12.3 MB/s  2:10 left";
+  const std::string row = LiveRow(label, figures, 79);
+  EXPECT_EQ(ColumnsOf(row), 79u);
+  EXPECT_THAT(row, StartsWith("⠋ weights"));
+  EXPECT_THAT(row, EndsWith("…  " + figures));
+  EXPECT_EQ(LiveRow("⠋ image", figures, 79), "⠋ image  " + figures);
+  EXPECT_EQ(ColumnsOf(LiveRow(label, figures, 59)), 59u);
+  EXPECT_EQ(LiveRow("⠋ image", "", 79), "⠋ image");
+}
 
 }  // namespace
 }  // namespace sightline

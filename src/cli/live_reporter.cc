@@ -111,13 +111,14 @@ class LiveReporter : public ShownReporter {
   void DrawLive() {
     if (!active_ || paused_) return;
     const auto elapsed = Clock::now() - begun_;
-    std::string line = fmt::format("{} {}", kSpinner[frame_++ % std::size(kSpinner)], OneLine(active_->label));
+    const std::string label = fmt::format("{} {}", kSpinner[frame_++ % std::size(kSpinner)], OneLine(active_->label));
+    std::string figures;
     if (progress_ && columns_ >= kNarrow) {
-      line += "  " + ProgressText(*progress_, elapsed);
+      figures = ProgressText(*progress_, elapsed);
     } else if (elapsed > std::chrono::seconds(1)) {
-      line += "  " + ClockText(std::chrono::duration_cast<std::chrono::seconds>(elapsed));
+      figures = ClockText(std::chrono::duration_cast<std::chrono::seconds>(elapsed));
     }
-    Write("\r\033[2K" + CutToColumns(line, columns_ - 1));
+    Write("\r\033[2K" + LiveRow(label, figures, columns_ - 1));
     drawn_ = true;
   }
   void Draw(const std::stop_token& stop) {
@@ -152,6 +153,14 @@ std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, s
   // Cut before it has colours, which take no columns.
   const std::string mark = color ? (done ? "\033[32m✓\033[0m " : "\033[31m✗\033[0m ") : (done ? "✓ " : "✗ ");
   return mark + CutToColumns(std::move(text), columns - std::min(columns, kMark));
+}
+
+std::string LiveRow(const std::string& label, const std::string& figures, size_t columns) {
+  if (figures.empty()) return CutToColumns(label, columns);
+  constexpr size_t kLeast = 8;  // columns of the label
+  const std::string tail = "  " + figures;
+  const size_t room = columns - std::min(columns, ColumnsOf(tail));
+  return CutToColumns(CutToColumns(label, std::max(kLeast, room)) + tail, columns);
 }
 
 std::string ProgressText(const ProgressReport& progress, Clock::duration elapsed) {

@@ -14,6 +14,8 @@ namespace sightline {
 std::string StepRow(const StepReport& step, std::chrono::milliseconds elapsed, size_t columns, bool color);
 // "▕██████░░░░░░░░▏ 42 %  1.2 GB of 2.9 GB  12.3 MB/s  2:10 left"
 std::string ProgressText(const ProgressReport& progress, std::chrono::steady_clock::duration elapsed);
+// A step that goes on, at most `columns` wide: its label is cut before its figures are.
+std::string LiveRow(const std::string& label, const std::string& figures, size_t columns);
 
 // For a standard error that is a terminal. Draws on a thread of its own.
 std::unique_ptr<ShownReporter> MakeLiveReporter();

@@ -59,6 +59,13 @@ class File:
         return entry
 
 
+def tags_of(card):
+    """The tags in the front matter of a README.md."""
+    front = re.match(r"---\n(.*?)^---$", card.content.decode(), re.M | re.S) if card else None
+    tags = re.search(r"^tags:\n((?: *- .*\n)*)", front[1], re.M) if front else None
+    return [line.strip(" -\"'") for line in tags[1].splitlines()] if tags else []
+
+
 class Repo:
     def __init__(self, name):
         self.name = name
@@ -475,6 +482,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for line in lines[1:]:
                 self.apply(files, line["key"], line["value"])
             commit = repo.commit(files, revision, header["summary"])
+            if any(line["value"].get("path") == "README.md" for line in lines[1:]):
+                repo.tags = tags_of(files.get("README.md"))
             self.answer_json({"success": True, "commitUrl": f"{WORLD.hub}/{id}/commit/{commit}", "commitOid": commit})
 
     @staticmethod
