@@ -45,6 +45,7 @@ TEST(PackageNative, IsStrict) {
       {"nvidia/LocateAnything-3B", "LocateAnything", "weights.repo must be"},
       {"precision: int8", "precision: int2", "precision is 'int2'"},
       {"precision: int8", "precison: int8", "did you mean precision?"},
+      {"precision: int8", "colour: red", "; expected schema, model, weights, precision, serve, license"},
       {"24x44", "24x45", "serve.grid"},
       {"port: 20000", "port: 0", "serve.port is 0, expected 1 to 65535"},
       {"grid: 24x44", "max_heads: 3", "serve.max_heads is not a known key"},

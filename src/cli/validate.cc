@@ -33,13 +33,6 @@ Result<std::vector<ManifestProblem>> ValidateVerb::Problems() const {
   std::error_code error;
   if (!std::filesystem::exists(file_, error))
     return Fail(Code::kNotFound, fmt::format("{}: manifest not found", file_));
-  const auto one = [](const auto& loaded) {
-    std::vector<ManifestProblem> problems;
-    if (!loaded) problems.push_back({loaded.error().param, 0, loaded.error().message});
-    return problems;
-  };
-  if (file_.ends_with(".json")) return one(WireManifest::Load(file_));
-  if (std::filesystem::path(file_).filename() == kNativeManifestName) return one(NativePackage::Load(file_));
   return FindProblems(file_, check_sources_);
 }
 

@@ -104,7 +104,7 @@ void FieldReader::Complain(std::string_view key, const Value* at, std::string me
 }
 
 const Value* FieldReader::Look(std::string_view key) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
   return value_->Find(key);
 }
 

@@ -100,6 +100,8 @@ Result<Manifest> Manifest::Parse(std::string_view text, const std::string& name)
 }
 
 std::vector<ManifestProblem> FindProblems(const std::filesystem::path& path, bool check_sources) {
+  if (path.extension() == ".json") return FindWireProblems(path);
+  if (path.filename() == kNativeManifestName) return FindNativeProblems(path);
   return AllProblems(ReadPath(path, check_sources));
 }
 

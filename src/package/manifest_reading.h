@@ -18,4 +18,8 @@ void CheckManifestSources(const Manifest& manifest, const Value& root, ProblemLi
 // Line of the key at `path`, or of the nearest one around it.
 int LineOf(const Value& root, std::string_view path);
 
+// Everything that is wrong with a wire manifest, or a sightline.yaml.
+std::vector<ManifestProblem> FindWireProblems(const std::filesystem::path& path);
+std::vector<ManifestProblem> FindNativeProblems(const std::filesystem::path& path);
+
 }  // namespace sightline

@@ -7,6 +7,7 @@
 #include "package/card_fields.h"
 #include "package/document_limits.h"
 #include "package/fields.h"
+#include "package/manifest_reading.h"
 #include "package/python_text.h"
 #include "package/serve_settings.h"
 
@@ -141,6 +142,16 @@ Result<NativePackage> NativePackage::Parse(std::string_view text, const std::str
 Result<NativePackage> NativePackage::Load(const std::filesystem::path& path) {
   SIGHTLINE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path, kMostDocumentBytes));
   return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+}
+
+std::vector<ManifestProblem> FindNativeProblems(const std::filesystem::path& path) {
+  const auto bytes = ReadFile(path, kMostDocumentBytes);
+  if (!bytes) return {{"", 0, bytes.error().message}};
+  const auto root = ParseYaml({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
+  if (!root) return {{"", 0, root.error().message}};
+  ProblemList problems;
+  ReadPackage(*root, problems);
+  return problems.all();
 }
 
 }  // namespace sightline

@@ -215,7 +215,8 @@ struct ManifestProblem {
   int line = 0;      // 0: unknown
   std::string message;
 };
-// Everything that is wrong with a tt-model.yaml; nothing: it is valid.
+// Everything that is wrong with a tt-model.yaml, or, as the file's name says, a sightline.yaml or (.json) a wire
+// manifest. Nothing: it is valid.
 std::vector<ManifestProblem> FindProblems(const std::filesystem::path& path, bool check_sources);
 std::vector<ManifestProblem> FindProblemsInText(std::string_view text, const std::string& name);
 

@@ -6,6 +6,7 @@
 #include "package/card_fields.h"
 #include "package/document_limits.h"
 #include "package/fields.h"
+#include "package/manifest_reading.h"
 #include "package/python_text.h"
 #include "package/resolve_profile.h"
 #include "package/serve_settings.h"
@@ -151,6 +152,8 @@ WireManifest ReadManifest(const Value& root, ProblemList& problems) {
                                 PythonQuote(manifest.schema_version), fmt::join(kSchemas, ", ")));
   }
   manifest.name = fields.RequiredText("name");
+  const auto slug = CheckSlug(manifest.name);
+  if (!slug && !problems.Holds("name")) fields.Complain("name", root.Find("name"), slug.error().message);
   manifest.tt_metal_version = fields.RequiredText("tt_metal_version");
   manifest.arch = fields.RequiredText("arch");
   manifest.device_count = fields.Whole("device_count").value_or(1);
@@ -174,15 +177,22 @@ Result<WireManifest> WireManifest::Parse(std::string_view text, const std::strin
   ProblemList problems;
   WireManifest manifest = ReadManifest(root, problems);
   if (!problems.all().empty()) return tl::make_unexpected(ErrorOf(problems.all().front(), name));
-  if (const auto slug = CheckSlug(manifest.name); !slug) {
-    return Fail(Code::kInvalidRequest, fmt::format("{}: {}", name, slug.error().message), "name");
-  }
   return manifest;
 }
 
 Result<WireManifest> WireManifest::Load(const std::filesystem::path& path) {
   SIGHTLINE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path, kMostJsonBytes));
   return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+}
+
+std::vector<ManifestProblem> FindWireProblems(const std::filesystem::path& path) {
+  const auto bytes = ReadFile(path, kMostJsonBytes);
+  if (!bytes) return {{"", 0, bytes.error().message}};
+  const auto root = ParseJson({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
+  if (!root) return {{"", 0, root.error().message}};
+  ProblemList problems;
+  ReadManifest(*root, problems);
+  return problems.all();
 }
 
 std::string WireManifest::ToJson() const {

@@ -9,7 +9,7 @@ import time
 import unittest
 import urllib.request
 
-from store_home import BINARY, TT_MODEL, WITH_WEIGHTS, StoreTest, files_below, noise, package_files, write_files
+from store_home import BINARY, ROOT, TT_MODEL, WITH_WEIGHTS, StoreTest, files_below, noise, package_files, write_files
 
 
 class PullTest(StoreTest):
@@ -141,6 +141,20 @@ class PullTest(StoreTest):
         self.assertIn("arch must be one of", done.stdout)
         self.assertIn("invalid mesh_device", done.stdout)
 
+    def test_validate_lists_all_problems_of_native_and_wire_manifests(self):
+        native = self.scratch / "sightline.yaml"
+        text = (ROOT / "packages/gaze-lle/sightline.yaml").read_text()
+        native.write_text(text.replace("model: gaze-lle", "model: yolo").replace("max_heads: 10", "heads: 10"))
+        wire = self.scratch / "tt_kernel_manifest.json"
+        manifest = json.loads(self.files[wire.name])
+        manifest["name"] = "../x"
+        manifest["container"]["serve_profiles"][0]["speed"] = 1
+        wire.write_text(json.dumps(manifest))
+        for file, paths in ((native, ["model", "serve.heads"]), (wire, ["name", "container.serve_profiles[0].speed"])):
+            done = self.run_program("validate", file, "--json")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(sorted(problem["path"] for problem in json.loads(done.stdout)["problems"]), sorted(paths))
+
 
 class PublishTest(StoreTest):
     def setUp(self):
@@ -159,6 +173,19 @@ class PublishTest(StoreTest):
         state = self.hub.state("org/other")
         self.assertEqual(set(state["files"]), set(sent))
         self.assertTrue(state["private"])
+
+    def test_what_is_published_is_found(self):
+        def found(*options):
+            return [row["id"] for row in json.loads(self.output_of("search", "oth", "--json", *options))]
+
+        self.output_of("push", self.package)  # private
+        self.assertEqual(found(), [])
+        self.output_of("publish", "org/other")
+        self.assertEqual((found(), found("--catalog")), (["org/other"], ["org/other"]))
+        self.output_of("push", self.package)  # what is listed stays so
+        self.assertEqual(found("--catalog"), ["org/other"])
+        self.output_of("unpublish", "org/other")
+        self.assertEqual((found(), found("--catalog")), (["org/other"], []))
 
     def test_publish_is_gated_by_the_card(self):
         manifest = self.package / "tt_kernel_manifest.json"
