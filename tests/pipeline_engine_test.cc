@@ -342,6 +342,11 @@ TEST(Weights, TheHuggingFaceCacheIsFoundAndItsAbsenceExplained) {
   const auto found = OpenGazeWeights({});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->revision, commit);
+  EXPECT_EQ(found->repo, "changh95/gaze-lle-weights");
+  const auto named = OpenGazeWeights({.folder = repo / "snapshots" / commit});
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->revision, commit);
+  EXPECT_EQ(named->repo, "changh95/gaze-lle-weights");
   ::unsetenv("HF_HUB_CACHE");
 }
 

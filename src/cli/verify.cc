@@ -21,6 +21,7 @@ class VerifyVerb : public Verb {
   void Declare(OptionSet& options) override {
     options.Argument("WHAT", what_, "FOLDER", "a folder of packed weights, or a package (default: everything here)");
     options.Flag("--repair", repair_, "remove what is wrong in packages and fetch it again");
+    options.Flag("--json", json_, "say what was found as JSON");
   }
   Result<int> Run() override;
 
@@ -31,20 +32,36 @@ class VerifyVerb : public Verb {
   }
   // A word that can only be meant as a folder.
   bool LooksLikeFolder() const { return what_.starts_with("/") || what_.starts_with("."); }
-  Result<int> CheckPacked(const std::filesystem::path& folder) const;
-  Result<int> CheckStore(const std::optional<std::string>& package) const;
+  Result<int> CheckPacked(const std::filesystem::path& folder);
+  Result<int> CheckStore(const std::optional<std::string>& package);
+  Result<int> CheckAll();
+  // "ok", "damaged" or "repaired", with the reason if not ok.
+  void Show(const std::filesystem::path& path, const std::string& state, const std::string& reason);
 
   std::string what_;
-  bool repair_ = false;
+  bool repair_ = false, json_ = false;
+  Value::List found_;  // what Show was told
 };
 
-Result<int> VerifyVerb::CheckPacked(const std::filesystem::path& folder) const {
+void VerifyVerb::Show(const std::filesystem::path& path, const std::string& state, const std::string& reason) {
+  if (json_) {
+    Value entry{Value::Map{}};
+    entry.Set("path", Value{path.string()});
+    entry.Set("state", Value{state});
+    if (!reason.empty()) entry.Set("reason", Value{reason});
+    found_.push_back(std::move(entry));
+    return;
+  }
+  Print(fmt::format("{}: {}\n", OneLine(path.string()), state));
+  if (!reason.empty()) PrintError(reason);
+}
+
+Result<int> VerifyVerb::CheckPacked(const std::filesystem::path& folder) {
   int files = 0, failures = 0, exit_code = 0;
   const auto report = [&](const std::filesystem::path& path, const Status& status) {
     ++files;
-    Print(fmt::format("{}: {}\n", OneLine(path.string()), status ? "ok" : "damaged"));
+    Show(path, status ? "ok" : "damaged", status ? "" : status.error().message);
     if (status) return;
-    PrintError(status.error().message);
     if (failures++ == 0) exit_code = sightline::Describe(status.error().code).exit_code;
   };
   std::error_code error;
@@ -52,11 +69,11 @@ Result<int> VerifyVerb::CheckPacked(const std::filesystem::path& folder) const {
     const Status verified = VerifyPackedFiles(folder, report);
     if (!verified && failures == 0) return tl::make_unexpected(verified.error());
   }
-  if (files == 0) Print("no packed files\n");
+  if (files == 0 && !json_) Print("no packed files\n");
   return exit_code;
 }
 
-Result<int> VerifyVerb::CheckStore(const std::optional<std::string>& package) const {
+Result<int> VerifyVerb::CheckStore(const std::optional<std::string>& package) {
   SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore());
   if (package && !store->index().Find(*package)) {
     return Fail(Code::kNotFound, fmt::format("{} is no folder, and no package that is here", *package));
@@ -64,14 +81,13 @@ Result<int> VerifyVerb::CheckStore(const std::optional<std::string>& package) co
   const std::unique_ptr<ShownReporter> reporter = MakeReporter(true);
   const Interrupts interrupts;
   const StoreResult<VerifyReport> report = store->Verify(package, repair_, reporter.get(), interrupts.token());
-  if (!report) return ShowFailure(report.error(), *reporter);
+  if (!report) return Failed(report.error(), *reporter, json_);
   bool damaged = false;
   for (const StoreProblem& problem : report->problems) {
-    Print(fmt::format("{}: {}\n", OneLine(problem.path.string()), problem.repaired ? "repaired" : "damaged"));
-    PrintError(problem.sentence);
+    Show(problem.path, problem.repaired ? "repaired" : "damaged", problem.sentence);
     damaged = damaged || !problem.repaired;
   }
-  if (report->packages > 0) {
+  if (report->packages > 0 && !json_) {
     Print(fmt::format("{} package(s), {} files, {}: {}\n", report->packages, report->files, DecimalBytes(report->bytes),
                       damaged ? "damaged" : "ok"));
   }
@@ -79,6 +95,17 @@ Result<int> VerifyVerb::CheckStore(const std::optional<std::string>& package) co
 }
 
 Result<int> VerifyVerb::Run() {
+  const Result<int> code = CheckAll();
+  if (code && json_) {
+    Value document{Value::Map{}};
+    document.Set("ok", Value{*code == 0});
+    document.Set("files", Value{std::move(found_)});
+    PrintJson(document);
+  }
+  return code;
+}
+
+Result<int> VerifyVerb::CheckAll() {
   if (!what_.empty()) {
     if (IsFolder() && repair_) {
       return Fail(Code::kUsage, fmt::format("--repair is given and {} is a folder, expected a package: a packed file "

@@ -66,7 +66,12 @@ Result<fs::path> FindOne(const fs::path& folder, std::string_view prefix) {
 Result<GazeWeights> OpenFolder(const fs::path& folder) {
   SIGHTLINE_ASSIGN_OR_RETURN(const fs::path backbone, FindOne(folder, "dinov2"));
   SIGHTLINE_ASSIGN_OR_RETURN(const fs::path decoder, FindOne(folder, "gazelle"));
-  return OpenFiles(backbone, decoder);
+  SIGHTLINE_ASSIGN_OR_RETURN(GazeWeights weights, OpenFiles(backbone, decoder));
+  if (const auto snapshot = SnapshotNameOf(folder)) {
+    weights.repo = snapshot->repo;
+    weights.revision = snapshot->commit;
+  }
+  return weights;
 }
 
 Result<GazeWeights> OpenToy() {
@@ -93,12 +98,7 @@ Result<GazeWeights> OpenSynthetic(const std::function<void(int, int)>& progress)
 }
 
 Result<GazeWeights> OpenHubCache() {
-  if (const auto snapshot = FindHubSnapshot(kRepo)) {
-    SIGHTLINE_ASSIGN_OR_RETURN(GazeWeights weights, OpenFolder(snapshot->folder));
-    weights.repo = kRepo;
-    weights.revision = snapshot->commit;
-    return weights;
-  }
+  if (const auto snapshot = FindHubSnapshot(kRepo)) return OpenFolder(snapshot->folder);
   return Fail(
       Code::kNotFound,
       fmt::format("weights: there are none of {} in the Hugging Face cache; give --weights DIR with the official "

@@ -15,7 +15,8 @@ constexpr uint64_t kSyntheticSeed = 1;
 
 Result<LocateWeights> OpenFolder(const fs::path& folder) {
   SIGHTLINE_ASSIGN_OR_RETURN(const LocateConfig config, ReadLocateConfig(folder));
-  return LocateWeights{folder, {}, {}, config.synthetic};
+  const SnapshotName snapshot = SnapshotNameOf(folder).value_or(SnapshotName());
+  return LocateWeights{folder, snapshot.repo, snapshot.commit, config.synthetic};
 }
 
 Result<LocateWeights> OpenSynthetic(const std::string& size, const std::function<void(int, int)>& progress) {
@@ -42,12 +43,7 @@ Result<LocateWeights> OpenLocateWeights(const LocateWeightsOptions& options,
   }
   if (!options.folder.empty()) return OpenFolder(options.folder);
   if (!options.synthetic.empty()) return OpenSynthetic(options.synthetic, progress);
-  if (const auto snapshot = FindHubSnapshot(kRepo, kRevision)) {
-    SIGHTLINE_ASSIGN_OR_RETURN(LocateWeights weights, OpenFolder(snapshot->folder));
-    weights.repo = kRepo;
-    weights.revision = snapshot->commit;
-    return weights;
-  }
+  if (const auto snapshot = FindHubSnapshot(kRepo, kRevision)) return OpenFolder(snapshot->folder);
   return Fail(
       Code::kNotFound,
       fmt::format("weights: {} is not in the Hugging Face cache; give --weights DIR with the downloaded folder, or "

@@ -129,6 +129,10 @@ class PullTest(StoreTest):
     def test_repair_of_a_folder_is_refused(self):
         self.assert_fails(2, "--repair is given and . is a folder", "verify", ".", "--repair")
 
+    def test_verify_as_json(self):
+        self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
+        self.assertEqual(json.loads(self.output_of("verify", "--json")), {"ok": True, "files": []})
+
     def test_validate(self):
         good = os.path.join(os.path.dirname(__file__), "..", "..", "packages", "gaze-lle", "tt-model.yaml")
         self.assertEqual(self.output_of("validate", good), "VALID\n")
