@@ -73,9 +73,7 @@ Status HttpServer::State::Listen() {
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   const std::string place = fmt::format("port {} on {}", options.port, options.host);
-  if (error == asio::error::address_in_use) {
-    return Fail(Code::kUsage, place + " is taken; give another one, or 0 for any that is free");
-  }
+  if (error == asio::error::address_in_use) return Fail(Code::kUsage, place + " is taken");
   if (error == asio::error::access_denied) return Fail(Code::kNoPermission, place + " needs more rights");
   if (error) return Fail(Code::kInvalidRequest, "cannot listen on " + place + ": " + error.message());
   port = acceptor.local_endpoint(error).port();

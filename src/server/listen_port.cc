@@ -40,7 +40,9 @@ bool HasOneOf(const std::filesystem::path& process, const std::set<std::string>&
 }
 
 Error WithOwner(Error error, int port) {
-  if (const auto owner = OwnerOfPort(port)) error.message += " by " + *owner;
+  const auto owner = OwnerOfPort(port);
+  if (!owner) return error;
+  error.message += fmt::format(" by {}: give another one with --port, or none for the next free one", *owner);
   return error;
 }
 
