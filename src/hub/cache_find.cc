@@ -170,12 +170,9 @@ Result<std::vector<CachedRepo>> HubCache::List() const {
   std::vector<CachedRepo> repos;
   SIGHTLINE_ASSIGN_OR_RETURN(const auto entries, ListEntries(root_, false));
   for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename();
-    const size_t dashes = name.starts_with("models--") ? name.find("--", 8) : std::string::npos;
-    if (dashes == std::string::npos) continue;
-    const std::string id = name.substr(8, dashes - 8) + '/' + name.substr(dashes + 2);
-    if (!CheckRepoId(id)) continue;  // of another program
-    auto repo = Describe(id);
+    const std::optional<std::string> id = RepoOfCacheFolder(entry.path().filename().string());
+    if (!id) continue;  // of another program
+    auto repo = Describe(*id);
     if (repo) repos.push_back(std::move(*repo));
     if (!repo && repo.error().fault != HubFault::kNoRevision) return tl::make_unexpected(repo.error());
   }

@@ -96,8 +96,9 @@ Status CheckRepoId(std::string_view repo);
 // control bytes, UTF-8, parts of at most 255 bytes. kInvalidRequest says what is wrong.
 Status CheckHubPath(std::string_view path);
 bool IsCommit(std::string_view revision);  // 40 lower-case hexadecimal digits
-// "models--org--name"
+// "models--org--name", and back; nothing where that is no such name of a repository.
 std::string CacheFolderName(std::string_view repo);
+std::optional<std::string> RepoOfCacheFolder(std::string_view name);
 
 // Shell patterns as Python's fnmatch has them: * (crosses /), ?, [a-z], [!a-z]; one that ends in / means what is below.
 bool MatchesHubPattern(std::string_view pattern, std::string_view path);

@@ -93,6 +93,15 @@ std::string CacheFolderName(std::string_view repo) {
   return name;
 }
 
+std::optional<std::string> RepoOfCacheFolder(std::string_view name) {
+  constexpr std::string_view kPrefix = "models--", kBetween = "--";
+  const size_t between = name.starts_with(kPrefix) ? name.find(kBetween, kPrefix.size()) : name.npos;
+  if (between == name.npos) return std::nullopt;
+  std::string repo = fmt::format("{}/{}", name.substr(kPrefix.size(), between - kPrefix.size()),
+                                 name.substr(between + kBetween.size()));
+  return CheckRepoId(repo) ? std::optional(std::move(repo)) : std::nullopt;
+}
+
 HubStatus CheckRevision(std::string_view repo, std::string_view revision) {
   const std::string_view fault = FaultOfPath(revision);
   if (fault.empty()) return {};

@@ -184,14 +184,13 @@ void PlanDecoder(Planner planner, const GazeDimensions& dimensions, GazeLle::Wei
     planner.Block(&weights->decoder[i], fmt::format("transformer.{}.", i), kDecoderWidth, kDecoderHeads, false);
   }
   // The heads are a sliver of the work: always float32, so that reduced precision ends before the answer.
-  planner.precision = Precision::kF32;
   planner.plan.Matrix(&weights->heatmap.matrix, "decoder.heatmap.weight", Precision::kF32, 4, kDecoderWidth,
                       HeatmapMatrix(planner.file));
   planner.plan.Vector(&weights->heatmap.bias, "decoder.heatmap.bias", {4}, HeatmapBias(planner.file));
   if (!dimensions.inout) return;
   planner.Vector(&weights->inout_token, "inout_token.weight", kDecoderWidth);
-  planner.Linear(&weights->inout_hidden, "inout_head.0", kInoutHidden, kDecoderWidth);
-  planner.Linear(&weights->inout, "inout_head.3", 1, kInoutHidden);
+  planner.LinearIn(Precision::kF32, &weights->inout_hidden, "inout_head.0", kInoutHidden, kDecoderWidth);
+  planner.LinearIn(Precision::kF32, &weights->inout, "inout_head.3", 1, kInoutHidden);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
 constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
+// The same of weights, in tiles: what all rows of x meet one after the other.
 constexpr int64_t kResidentWeightBytes = 1200 << 10;
 // Rows of a task in tiles, which uses 1 KB of a row of x and as much of its sums at a time.
 constexpr int64_t kMostTileRows = 128;

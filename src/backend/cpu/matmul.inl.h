@@ -1,6 +1,7 @@
 // Private: the inner loop of everything. A tile is up to 6 rows of x times one panel, its sums kept in registers over
 // the whole depth; every element is summed in order of k by one chain of multiply-adds, whatever the tile it falls
-// into, so its bits do not depend on the number of rows. The products of integer formats are in integer_products.inl.h.
+// into, so its bits do not depend on the number of rows. The products of integer formats are in integer_products.inl.h,
+// those in tiles of the processor's in tiles.inl.h.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,7 @@ namespace {
 // The eight tiles of a thread, all of 16 rows of 64 bytes. In assembly, since g++ 12's intrinsics take a tile's number
 // as text.
 struct AmxTiles {
-  // Once per thread, before anything else. (A thread that no longer computes should call Release: the tiles of one that
-  // does are saved with every change of threads.)
+  // Before anything else on a thread. After Release the system no longer saves its tiles with every change of threads.
   static void Use() {
     struct alignas(64) Shapes {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
