@@ -62,6 +62,8 @@ class HubProcessesTest : public ::testing::Test {
   }
 
   void KillInALoop(int rounds) {
+    // Slower than any machine: a whole download takes several times the longest wait for the kill.
+    local().Fault({{"match", "GET /objects/"}, {"kind", "slow"}, {"rate", 1'000'000}, {"times", 100'000}});
     std::mt19937 random(42);
     TemporaryFolder folder;
     int killed = 0;
@@ -74,6 +76,7 @@ class HubProcessesTest : public ::testing::Test {
       if (HubCache(folder.path() / "hub").FindComplete(kRepo, "main")) fs::remove_all(folder.path() / "hub");
     }
     EXPECT_GT(killed, rounds / 2) << "most rounds should end in the middle";
+    local().Reset();
     ChildProcess last(Download(), Environment(folder.path() / "hub"));
     EXPECT_EQ(last.Wait(), 0);
     ExpectClean(folder.path() / "hub", true);

@@ -109,10 +109,11 @@ class HttpServer {
   struct Counters {
     uint64_t connections = 0;  // accepted
     uint64_t open_connections = 0;
-    uint64_t requests = 0;      // answered, whatever the status
-    uint64_t refused = 0;       // connections over a limit, requests that never reached a handler
-    uint64_t disconnected = 0;  // clients that left while their request was in progress
-    uint64_t timed_out = 0;     // requests ended by a time-out or the deadline
+    uint64_t requests = 0;        // answered, whatever the status
+    uint64_t refused = 0;         // connections over a limit, requests that never reached a handler
+    uint64_t disconnected = 0;    // clients that left while their request was in progress
+    uint64_t timed_out = 0;       // requests ended by a time-out or the deadline
+    uint64_t buffered_bytes = 0;  // of bodies that are just being read
   };
   Counters counters() const;
 

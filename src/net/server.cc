@@ -203,8 +203,13 @@ void HttpServer::Stop(std::chrono::milliseconds grace) { state_->Stop(grace); }
 
 HttpServer::Counters HttpServer::counters() const {
   const auto& counters = state_->service.counters;
-  return {counters.connections, counters.open,         counters.requests,
-          counters.refused,     counters.disconnected, counters.timed_out};
+  return {counters.connections,
+          counters.open,
+          counters.requests,
+          counters.refused,
+          counters.disconnected,
+          counters.timed_out,
+          state_->service.buffered_bytes};
 }
 
 }  // namespace sightline
