@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "pipeline/pipeline.h"
@@ -99,13 +100,30 @@ class LocateFull : public testing::Test {
 
   void CompareLastToken(std::span<const float> logits) {
     const json& last = golden_.at("last_token_logits");
-    const json& ids = last.at("top_ids")[0];
     Difference top;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      top.Add(logits[ids[i].get<size_t>()], last.at("top_values")[0][i].get<double>());
-    }
-    EXPECT_LE(top.Of(limits_), limits_.logits);
+    for (const auto& [id, value] : TopLogits(golden_)) top.Add(logits[id], value);
+    EXPECT_LE(top.Of(limits_), limits_.mean_square ? 2 * OfficialTopDrift() : limits_.logits);
     Compare({{"every_997", last.at("every_997")[0]}}, "997", logits, limits_.logits, "last token");
+  }
+
+  static std::map<size_t, double> TopLogits(const json& golden) {
+    const json& last = golden.at("last_token_logits");
+    std::map<size_t, double> logits;
+    for (size_t i = 0; i < last.at("top_ids")[0].size(); ++i) {
+      logits[last.at("top_ids")[0][i]] = last.at("top_values")[0][i];
+    }
+    return logits;
+  }
+
+  // Root mean square of the official bf16 run's difference in the largest logits: 0.30, while the README's 0.046 is
+  // that of a sample of all, most of which are small.
+  double OfficialTopDrift() const {
+    const auto bf16 = TopLogits(json::parse(std::ifstream(kGoldens / "full_bf16.json")));
+    Difference drift;
+    for (const auto& [id, value] : TopLogits(golden_)) {
+      if (const auto found = bf16.find(id); found != bf16.end()) drift.Add(found->second, value);
+    }
+    return drift.Of(kBFloat16);
   }
 
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.isa = *DetectIsa()});

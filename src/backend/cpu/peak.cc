@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -68,14 +70,15 @@ double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
 
 double MeasureReadRate(int threads) {
   // Read part by part, around and around: what a cache kept of a part is gone when its turn comes again.
-  constexpr size_t kParts = 16;
-  constexpr size_t kPart = (size_t{12} << 20) / sizeof(uint64_t);
+  constexpr size_t kPartBytes = size_t{12} << 20, kPart = kPartBytes / sizeof(uint64_t);
+  const size_t cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  const size_t parts = std::max<size_t>(16, 2 * cache_bytes / kPartBytes);
   ThreadTeam team(threads);
-  const std::vector<uint64_t> memory(kParts * kPart, 1);
+  const std::vector<uint64_t> memory(parts * kPart, 1);
   const size_t share = kPart / static_cast<size_t>(team.size()) / 8 * 8;
   size_t part = 0;
   return BestRate(
-      team, [&] { part = (part + 1) % kParts; },
+      team, [&] { part = (part + 1) % parts; },
       [&](int64_t task) {
         const auto numbers = std::span(memory).subspan(part * kPart + static_cast<size_t>(task) * share, share);
         SIGHTLINE_CHECK(SumOf(numbers) == numbers.size());
