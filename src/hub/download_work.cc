@@ -100,12 +100,11 @@ HubStatus CheckSpace(const HubSettings& settings, const HubSubject& subject, uin
   if (::statvfs(folder.c_str(), &disk) != 0) return {};  // the writing itself will tell
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (needed <= free) return {};
-  HubError error = MakeHubError(
-      HubFault::kNone, Code::kNoSpace, subject,
-      fmt::format("{:.1f} MB are to be loaded, and the disk of {} has {:.1f} MB free",
-                  static_cast<double>(needed) / 1e6, settings.cache.string(), static_cast<double>(free) / 1e6),
-      "free some space, or set HF_HUB_CACHE to a larger disk");
-  return tl::make_unexpected(std::move(error));
+  Error full{Code::kNoSpace,
+             fmt::format("{}: {:.1f} MB are to be loaded, and the disk of {} has {:.1f} MB free", subject.Name(),
+                         static_cast<double>(needed) / 1e6, settings.cache.string(), static_cast<double>(free) / 1e6),
+             {}};
+  return tl::make_unexpected(ErrorOfDisk(std::move(full), settings));
 }
 
 HubStatus DoAll(const HubSession& session, const RepoFolder& folder, const std::vector<Work>& missing,

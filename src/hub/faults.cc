@@ -166,6 +166,9 @@ HubError ErrorOfAnswer(const HttpAnswer& answer, const HubSubject& subject, cons
 }
 
 HubError ErrorOfNetwork(const Error& error, const HubSubject& subject, const HubSettings& settings) {
+  if (error.code == Code::kNoPermission) {
+    return MakeHubError(HubFault::kUnreachable, error.code, subject, error.message, "");
+  }
   if (error.code != Code::kUnreachable && error.code != Code::kDeadline) return HubError(error);
   return MakeHubError(HubFault::kUnreachable, error.code, subject,
                       fmt::format("cannot reach {}", PrintableUrl(settings.endpoint)),
@@ -185,9 +188,11 @@ HubError DamagedError(const HubSubject& subject, const std::string& what) {
 HubError ErrorOfDisk(Error error, const HubSettings& settings) {
   HubError told(std::move(error));
   if (told.code == Code::kNoSpace) {
-    told.advice = "free some space, or set HF_HUB_CACHE to a larger disk, and repeat: what was loaded is kept";
+    told.advice = fmt::format("free some space, or set {} to a larger disk, and repeat: what was loaded is kept",
+                              settings.cache_variable);
   } else if (told.code == Code::kNoPermission) {
-    told.advice = fmt::format("set HF_HUB_CACHE to a folder that may be written; it is {}", settings.cache.string());
+    told.advice = fmt::format("set {} to a folder that may be written; it is {}", settings.cache_variable,
+                              settings.cache.string());
   }
   if (!told.advice.empty()) told.message += "; " + told.advice;
   return told;

@@ -64,11 +64,12 @@ using HubStatus = HubResult<void>;
 
 struct HubSettings {
   std::string endpoint = "https://huggingface.co";  // HF_ENDPOINT, without a slash at the end
-  std::filesystem::path cache;       // HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub; holds models--ORG--NAME
-  bool offline = false;              // HF_HUB_OFFLINE: no request is ever made
-  std::string token;                 // sent to the endpoint's scheme, host and port alone; empty: none
-  std::filesystem::path token_file;  // HF_TOKEN_PATH, $HF_HOME/token: where a token that is to be kept goes
-  std::string token_source;          // for messages: "HF_TOKEN", "the file /home/u/.cache/huggingface/token"
+  std::filesystem::path cache;  // HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, $HF_HOME/hub; holds models--ORG--NAME
+  std::string cache_variable = "HF_HUB_CACHE";  // for advice: what to set for another cache
+  bool offline = false;                         // HF_HUB_OFFLINE: no request is ever made
+  std::string token;                            // sent to the endpoint's scheme, host and port alone; empty: none
+  std::filesystem::path token_file;             // HF_TOKEN_PATH, $HF_HOME/token: where a token that is to be kept goes
+  std::string token_source;                     // for messages: "HF_TOKEN", "the file /home/u/.cache/huggingface/token"
 
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::seconds stall_timeout{30};      // without a byte, then the request is made again

@@ -168,8 +168,8 @@ struct HttpClientOptions {
 // are not asked for what is this machine. Authorization and Cookie headers go to the scheme, host and port of
 // HttpCall::url alone, and no redirect leads from https to http. Connections are kept for the next request. Errors name
 // scheme, host and path of a URL and never its user, password or query, nor any header: kUnreachable for no answer or a
-// broken one, kDeadline for one too slow, kCancelled when `stop` is asked. An error status is an answer. Any thread;
-// each call waits on its own.
+// broken one, kDeadline for one too slow, kNoPermission with what to set for a certificate that is not trusted,
+// kCancelled when `stop` is asked. An error status is an answer. Any thread; each call waits on its own.
 class HttpClient {
  public:
   explicit HttpClient(HttpClientOptions options = {});

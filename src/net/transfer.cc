@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -164,16 +165,22 @@ void SetLimits(CURL* curl, const HttpCall& call, const HttpClientOptions& option
   curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
 }
 
-// Roots in place of the system's: a file of them, or a folder.
+constexpr const char* kRootVariables[] = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"};
+
+// The variable that names roots in place of the system's; nullptr where none does.
+const char* RootVariable() {
+  const auto* found = std::find_if(std::begin(kRootVariables), std::end(kRootVariables),
+                                   [](const char* name) { return !EnvironmentVariable(name).empty(); });
+  return found == std::end(kRootVariables) ? nullptr : *found;
+}
+
 void SetRoots(CURL* curl) {
-  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
-    const std::string roots = EnvironmentVariable(name);
-    if (roots.empty()) continue;
-    std::error_code ignored;
-    curl_easy_setopt(curl, std::filesystem::is_directory(roots, ignored) ? CURLOPT_CAPATH : CURLOPT_CAINFO,
-                     roots.c_str());
-    return;
-  }
+  const char* variable = RootVariable();
+  if (variable == nullptr) return;
+  const std::string roots = EnvironmentVariable(variable);
+  std::error_code ignored;
+  curl_easy_setopt(curl, std::filesystem::is_directory(roots, ignored) ? CURLOPT_CAPATH : CURLOPT_CAINFO,
+                   roots.c_str());
 }
 
 // curl reads the lower-case variables, and of the upper-case ones all but HTTP_PROXY, which a web server may have made
@@ -210,7 +217,26 @@ void SetUp(CURL* curl, const HttpCall& call, const HttpClientOptions& options, T
   SetLimits(curl, call, options);
 }
 
+bool IsAboutCertificates(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_ISSUER_ERROR ||
+         code == CURLE_SSL_INVALIDCERTSTATUS;
+}
+
+std::string CertificateAdvice() {
+  if (const char* variable = RootVariable()) {
+    return fmt::format(
+        "check the name in the URL, this machine's clock, and that {}={} holds the roots that vouch for "
+        "the server",
+        variable, EnvironmentVariable(variable));
+  }
+  return fmt::format(
+      "check the name in the URL and this machine's clock, or set {} to a file or folder of the roots "
+      "that vouch for the server",
+      fmt::join(kRootVariables, " or "));
+}
+
 Code CodeOf(CURLcode code) {
+  if (IsAboutCertificates(code)) return Code::kNoPermission;
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
       return Code::kDeadline;
@@ -280,7 +306,8 @@ Result<HttpAnswer> ClientConnection::Send(const HttpCall& call, const HttpClient
   const std::string url = PrintableUrl(call.url);
   if (stop.stop_requested()) return Fail(Code::kCancelled, fmt::format("{}: the request was cancelled", url));
   const char* reason = handles_->reason[0] != '\0' ? handles_->reason.data() : curl_easy_strerror(code);
-  return Fail(CodeOf(code), fmt::format("{}: {}", url, reason));
+  const std::string advice = IsAboutCertificates(code) ? "; " + CertificateAdvice() : "";
+  return Fail(CodeOf(code), fmt::format("{}: {}{}", url, reason, advice));
 }
 
 }  // namespace sightline

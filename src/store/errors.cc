@@ -15,7 +15,9 @@ std::string Sentence(const FailureCard& card) {
 }  // namespace
 
 StoreError::StoreError(HubError error) : Error(error) {
-  card.cause = error.fault == HubFault::kNone ? "the Hub request failed" : std::string(HubFaultTitle(error.fault));
+  card.cause = error.code == Code::kNoSpace     ? "the disk is full"
+               : error.fault == HubFault::kNone ? error.message
+                                                : std::string(HubFaultTitle(error.fault));
   card.detail = error.message;
   card.evidence = error.evidence;
   if (!error.advice.empty()) card.actions.push_back(error.advice);

@@ -100,10 +100,6 @@ StoreResult<WeightsState> WeightsWork::FromHub(const WeightsPointer& pointer) {
 StoreResult<WeightsState> WeightsWork::AfterFailure(const WeightsPointer& pointer, const HubError& error) {
   StoreError failure(error);
   if (error.fault == HubFault::kNoRepo) failure.card.cause = "no such weights repo, or no access";
-  if (error.code == Code::kNoSpace) {
-    failure.card.cause = "the disk is full";
-    failure.card.actions.push_back("free some space and run the same command again: it goes on where it ended");
-  }
   const bool fatal = error.code == Code::kNoSpace || error.code == Code::kCancelled || request_.required ||
                      PinnedByEnvironment(request_.environment, pointer.repo);
   if (fatal) return tl::make_unexpected(std::move(failure));

@@ -124,6 +124,6 @@ class StoreTest(unittest.TestCase):
         self.assertIn(sentence, done.stderr)
         return done
 
-    def start(self, *arguments):
-        return subprocess.Popen([BINARY, *map(str, arguments)], env=self.environment, cwd=self.home,
+    def start(self, *arguments, program=BINARY):
+        return subprocess.Popen([program, *map(str, arguments)], env=self.environment, cwd=self.home,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,6 +1,9 @@
 """Proxies and certificates as the environment names them, through the built program. Everything stays on loopback."""
 import shutil
+import socket
+import ssl
 import subprocess
+import threading
 import unittest
 
 from forward_proxy import ForwardProxy
@@ -76,6 +79,36 @@ class ProxyTest(NetworkTest):
             self.assertNotIn("wr0ng", done.stdout + done.stderr)
 
 
+class CountingServer:
+    """Shakes hands with a certificate and counts who came; nobody gets an answer."""
+
+    def __init__(self, certificate):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self.connections = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.listener.accept()
+            with connection:
+                if connection.recv(1, socket.MSG_PEEK) == b"":
+                    return
+                self.connections += 1
+                try:
+                    self.context.wrap_socket(connection, server_side=True).close()
+                except OSError:
+                    pass  # the client hung up, as it should
+
+    def stop(self):
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        self.thread.join()
+        self.listener.close()
+
+
 @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
 class CertificateTest(NetworkTest):
     """A hub with a certificate that nobody but SSL_CERT_FILE and its like vouches for."""
@@ -99,6 +132,21 @@ class CertificateTest(NetworkTest):
         done = self.assert_fails(1, "certificate", "pull", "org/my-dit", program=TT_MODEL)
         self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(self.secure.log(), [])
+
+    def test_a_refusal_is_final_and_says_what_to_set(self):
+        server = CountingServer(self.scratch / "both.pem")
+        self.addCleanup(server.stop)
+        hub = {"HF_ENDPOINT": f"https://127.0.0.1:{server.port}"}
+        nobody = {**hub, "SSL_CERT_FILE": str(self.scratch / "absent.pem")}
+        wrong_name = {"SSL_CERT_FILE": str(self.certificate), "HF_ENDPOINT": f"https://0.0.0.0:{server.port}"}
+        self.assert_fails(7, "set SSL_CERT_FILE or REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE", "pull", "org/my-dit",
+                          environment=hub)
+        self.assertEqual(server.connections, 1)
+        self.assert_fails(7, f"SSL_CERT_FILE={self.certificate}", "pull", "org/my-dit", environment=wrong_name)
+        self.assertEqual(server.connections, 2)
+        self.assert_fails(7, "set SSL_CERT_FILE", "pull", f"oci://0.0.0.0:{server.port}/team/package:1")
+        self.assertEqual(server.connections, 3)
+        self.assert_fails(7, "absent.pem", "pull", "org/my-dit", environment=nobody)
 
     def test_each_variable_names_roots(self):
         for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):

@@ -1,12 +1,14 @@
 """The store under killed processes, full disks, disks that cannot be written, and several users of it at once."""
+import hashlib
 import json
 import os
 import random
+import signal
 import subprocess
 import time
 import unittest
 
-from store_home import BINARY, WITH_WEIGHTS, StoreTest, noise, package_files
+from store_home import BINARY, TT_MODEL, WITH_WEIGHTS, StoreTest, noise, package_files
 
 # SIGHTLINE_LONG=1 kills as often as the promise says.
 KILLS = 200 if os.environ.get("SIGHTLINE_LONG") else 12
@@ -73,7 +75,8 @@ class HardshipTest(StoreTest):
             "{BINARY}" ls""")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout, "No packages are here.\n")
-        self.assertRegex(done.stderr.lower(), "space|full")
+        self.assertIn("✗ the disk is full\n", done.stderr)
+        self.assertIn("set SIGHTLINE_CACHE to a larger disk", done.stderr)
 
     def test_store_that_cannot_be_written(self):
         self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
@@ -84,10 +87,31 @@ class HardshipTest(StoreTest):
             "{BINARY}" show org/my-dit > /dev/null
             "{BINARY}" verify >&2
             "{BINARY}" pull org/my-dit && exit 9
+            "{BINARY}" rm org/my-dit && exit 9
             exit 0""")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(json.loads(done.stdout)[0]["id"], "org/my-dit")
         self.assertIn("cannot write", done.stderr)
+        self.assertIn("cannot remove", done.stderr)
+        self.assertNotIn("the Hub request failed", done.stderr)
+
+    def test_interrupted(self):
+        blobs = self.home / ".cache/huggingface/hub/models--org--W/blobs"
+        digest = hashlib.sha256(noise(200_000)).hexdigest()  # of the weights
+        self.hub.fault(match=f"GET /objects/{digest}", kind="slow", rate=5_000, times=1000)
+        part = blobs / f"{digest}.incomplete"
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            for program, code, options in ((BINARY, 128 + stop, WITH_WEIGHTS), (TT_MODEL, 130, ("--with-weights",))):
+                with self.subTest(program=program.name, stop=stop):
+                    pull = self.start("pull", "org/my-dit", *options, program=program)
+                    end = time.monotonic() + 60
+                    while not part.exists() and time.monotonic() < end:
+                        time.sleep(0.02)
+                    pull.send_signal(stop)
+                    text = pull.communicate(timeout=60)[0]
+                    self.assertEqual(pull.returncode, code, text)
+                    self.assertIn("✗ interrupted\n", text)
+                    part.unlink()
 
     def test_cut_connection_is_resumed(self):
         self.hub.put("org/W", {"model.bin": noise(400_000, 11)})
