@@ -85,14 +85,17 @@ TEST(DigestTest, OnlySha256) {
 class CredentialsTest : public ::testing::Test {
  protected:
   TemporaryFolder folder_;
-  ScopedVariable home_{"HOME", folder_.path().string()}, runtime_{"XDG_RUNTIME_DIR", ""},
+  ScopedVariable home_{"HOME", folder_.path().string()}, runtime_{"XDG_RUNTIME_DIR", folder_.path() / "none"},
       config_{"XDG_CONFIG_HOME", ""}, docker_{"DOCKER_CONFIG", ""}, file_{"REGISTRY_AUTH_FILE", ""};
   void Write(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_.path() / name).parent_path());
     std::ofstream(folder_.path() / name) << text;
   }
-  std::string Find(const std::string& host) {
-    const auto found = FindRegistryCredentials(host);
+  // Of a repository ("host/team/image"), or of any of a host.
+  std::string Find(const std::string& name) {
+    const size_t slash = std::min(name.find('/'), name.size());
+    OciReference reference{name.substr(0, slash), slash < name.size() ? name.substr(slash + 1) : "any"};
+    const auto found = FindRegistryCredentials(reference);
     if (!found) return found.error().message;
     return *found ? (*found)->user + "/" + (*found)->password : "none";
   }
@@ -112,6 +115,25 @@ TEST_F(CredentialsTest, AreFoundWhereOtherToolsKeepThem) {
   const ScopedVariable own("REGISTRY_AUTH_FILE", (folder_.path() / "own.json").string());
   EXPECT_EQ(Find("x"), "a/b");
   EXPECT_EQ(Find("localhost:5000"), "none");
+}
+
+// containers-auth.json(5).
+TEST_F(CredentialsTest, ThoseOfTheNearestPathWin) {
+  Write(".config/containers/auth.json", R"({"auths":{
+    "r.example/team":{"auth":"dGVhbTp0"}, "r.example":{"auth":"aG9zdDpo"}, "r.example/team/image/part":{"auth":"cDpw"},
+    "https://old.example/v1/":{"auth":"b2xkOm8="}, "only.example/team":{"auth":"dGVhbTp0"}}})");
+  EXPECT_EQ(Find("r.example/team/image"), "team/t");
+  EXPECT_EQ(Find("r.example/team"), "team/t");
+  EXPECT_EQ(Find("r.example/team/image/part"), "p/p");
+  EXPECT_EQ(Find("r.example/teammate/image"), "host/h");
+  EXPECT_EQ(Find("r.example/other"), "host/h");
+  EXPECT_EQ(Find("old.example/team"), "old/o");
+  EXPECT_EQ(Find("only.example/other"), "none") << "the password of a team is for nobody else";
+  // A file that is looked at earlier wins with whatever it has.
+  Write("runtime/containers/auth.json", R"({"auths":{"r.example":{"auth":"YTpi"}}})");
+  const ScopedVariable runtime("XDG_RUNTIME_DIR", (folder_.path() / "runtime").string());
+  EXPECT_EQ(Find("r.example/team/image"), "a/b");
+  EXPECT_EQ(Find("only.example/team/image"), "team/t");
 }
 
 TEST_F(CredentialsTest, BrokenFilesAreNamedAndKeepTheirSecrets) {

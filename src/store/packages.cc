@@ -22,7 +22,7 @@ std::optional<fs::path> RegistryFolderOf(const StoreFolders& folders, const std:
 
 Result<RegistryOptions> RegistryOptionsFor(const OciReference& reference, TransferOptions transfer) {
   RegistryOptions options;
-  SIGHTLINE_ASSIGN_OR_RETURN(options.credentials, FindRegistryCredentials(reference.host));
+  SIGHTLINE_ASSIGN_OR_RETURN(options.credentials, FindRegistryCredentials(reference));
   options.transfer = std::move(transfer);
   return options;
 }
