@@ -170,9 +170,10 @@ struct RegistryCredentials {
   std::string user;
   std::string password;
 };
-// Of `host` in REGISTRY_AUTH_FILE, else containers' auth.json, else Docker's config.json (DOCKER_CONFIG, ~/.docker).
-// Nothing when none names it. Programs that keep credentials (credHelpers) are not run.
-Result<std::optional<RegistryCredentials>> FindRegistryCredentials(const std::string& host);
+// Of the repository, else of the nearest namespace above it, else of its host (containers-auth.json(5)): in
+// REGISTRY_AUTH_FILE, else containers' auth.json, else Docker's config.json (DOCKER_CONFIG, ~/.docker); the first file
+// that has any of them wins. Nothing when none has. Programs that keep credentials (credHelpers) are not run.
+Result<std::optional<RegistryCredentials>> FindRegistryCredentials(const OciReference& reference);
 
 struct RegistryOptions {
   std::optional<RegistryCredentials> credentials{};
@@ -222,6 +223,7 @@ Result<std::string> PushFolder(const std::filesystem::path& folder, const OciRef
                                const std::map<std::string, std::string>& annotations, const RegistryOptions& options);
 struct PulledFolder {
   std::string digest;
+  std::string manifest;  // the document that has this digest
   std::string artifact_type;
   std::map<std::string, std::string> annotations;
 };
@@ -229,5 +231,9 @@ struct PulledFolder {
 // alone.
 Result<PulledFolder> PullFolder(const OciReference& reference, const std::filesystem::path& folder,
                                 const FileChoice& wanted, const RegistryOptions& options);
+// Whether a folder that came another way holds nothing but files of the artifact `digest`, some or all: each as
+// `manifest` says, and that document as `digest` does. Reads all of it. kInvalidRequest or kCorruptWeights.
+Status VerifyPulledFolder(const std::filesystem::path& folder, const std::string& manifest, const std::string& digest,
+                          const TransferOptions& options = {});
 
 }  // namespace sightline

@@ -147,7 +147,30 @@ Result<PulledFolder> PullFolder(const OciReference& reference, const std::filesy
     SIGHTLINE_RETURN_IF_ERROR(client.GetBlob(blob, folder / name));
     total.Finished(blob.size);
   }
-  return PulledFolder{found.descriptor.digest, manifest.artifact_type, manifest.annotations};
+  return PulledFolder{found.descriptor.digest, found.content, manifest.artifact_type, manifest.annotations};
+}
+
+Status VerifyPulledFolder(const std::filesystem::path& folder, const std::string& manifest, const std::string& digest,
+                          const TransferOptions& options) {
+  if (const std::string actual = DigestOf(manifest); actual != digest) {
+    return Fail(Code::kCorruptWeights,
+                fmt::format("the manifest of the package has the digest {}, expected {}", actual, digest));
+  }
+  SIGHTLINE_ASSIGN_OR_RETURN(const ManifestDocument document, ParseManifest(manifest, digest, kMaxFiles));
+  SIGHTLINE_ASSIGN_OR_RETURN(const auto files, FilesOf(document, digest));
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::vector<TreeEntry> entries, ListTree(folder, Links::kKeep));
+  uint64_t bytes = 0;
+  for (const TreeEntry& entry : entries) bytes += entry.size;
+  Transfer transfer(options, bytes);
+  for (const TreeEntry& entry : entries) {
+    if (entry.kind == TreeEntry::Kind::kFolder) continue;
+    const auto expected = files.find(entry.name);
+    if (expected == files.end() || entry.kind == TreeEntry::Kind::kLink) {
+      return Fail(Code::kInvalidRequest, fmt::format("{} is no file of the package {}", entry.name, digest));
+    }
+    SIGHTLINE_RETURN_IF_ERROR(CheckBlob(entry.path, expected->second, &transfer));
+  }
+  return {};
 }
 
 }  // namespace sightline

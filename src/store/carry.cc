@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 constexpr char kKind[] = "sightline-package";
 
-// What a file for another machine holds: package/ is a snapshot of the package's repository, weights/N one of each of
-// its weights.
+// What a file for another machine holds: package/ is a snapshot of the package's repository, with the registry's
+// manifest where it is of one, and weights/N one of each of its weights.
 class Packing {
  public:
   Packing(StoreState& state, const LocalPackage& package, const fs::path& folder)
@@ -42,6 +42,16 @@ StoreStatus Packing::AddPackage() {
     if (fs::exists(file, error)) files[name] = file;
   }
   SIGHTLINE_RETURN_IF_ERROR(WriteSnapshotList(files, folder_ / "package"));
+  const auto registry = RegistryFolderOf(state_.settings.folders, package_.id, package_.entry->revision);
+  if (!registry) return {};
+  const auto manifest = ReadTextFile(*registry / kRegistryManifestName);
+  if (!manifest) {
+    return tl::make_unexpected(StoreError(
+        Error{Code::kNotFound,
+              fmt::format("which files the registry has of {} is not recorded; pull it again first", package_.id),
+              {}}));
+  }
+  SIGHTLINE_RETURN_IF_ERROR(WriteTextFile(folder_ / "package" / kRegistryManifestName, *manifest));
   return {};
 }
 
@@ -108,8 +118,24 @@ StoreStatus UnpackWeights(StoreState& state, const fs::path& folder) {
   }
 }
 
+// Nothing in the folder is believed but that it is the package of this digest.
+StoreStatus PlaceRegistryFiles(const fs::path& folder, const fs::path& home, const std::string& digest,
+                               std::stop_token stop) {
+  const auto manifest = ReadTextFile(folder / kRegistryManifestName);
+  if (!manifest) {
+    return tl::make_unexpected(
+        StoreError(Error{Code::kInvalidRequest,
+                         "the file does not say which files the registry has of the package; export it again",
+                         {}}));
+  }
+  SIGHTLINE_RETURN_IF_ERROR(VerifyPulledFolder(folder / "files", *manifest, digest, {{}, std::move(stop)}));
+  SIGHTLINE_RETURN_IF_ERROR(PlaceFolder(folder / "files", home));
+  SIGHTLINE_RETURN_IF_ERROR(WriteTextFile(home / kRegistryManifestName, *manifest));
+  return {};
+}
+
 StoreResult<LocalPackage> UnpackPackage(Store& store, StoreState& state, const fs::path& folder,
-                                        const std::map<std::string, std::string>& notes) {
+                                        const std::map<std::string, std::string>& notes, std::stop_token stop) {
   const auto note = [&](const char* key) {
     const auto found = notes.find(key);
     return found == notes.end() ? std::string() : found->second;
@@ -120,7 +146,7 @@ StoreResult<LocalPackage> UnpackPackage(Store& store, StoreState& state, const f
   fs::path home;
   if (const auto place = RegistryFolderOf(state.settings.folders, target.id, revision)) {
     home = *place;
-    SIGHTLINE_RETURN_IF_ERROR(PlaceFolder(folder / "package" / "files", home));
+    SIGHTLINE_RETURN_IF_ERROR(PlaceRegistryFiles(folder / "package", home, revision, std::move(stop)));
   } else if (target.kind == TargetKind::kHub && IsCommit(revision)) {
     SIGHTLINE_RETURN_IF_ERROR(PlaceSnapshot(folder / "package", state.packages.cache().root(), target.id, revision));
     home = state.packages.cache().root() / CacheFolderName(target.id) / "snapshots" / revision;
@@ -178,7 +204,7 @@ StoreResult<PullReport> Store::Import(const fs::path& file, const PullOptions& o
   SIGHTLINE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::MakeIn(state_->settings.folders.images));
   const fs::path folder = scratch.path() / "content";
   SIGHTLINE_ASSIGN_OR_RETURN(const auto notes, ImportFolder(file, folder, TransferFor(told, "import", stop)));
-  SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, UnpackPackage(*this, *state_, folder, notes));
+  SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, UnpackPackage(*this, *state_, folder, notes, stop));
   SIGHTLINE_RETURN_IF_ERROR(UnpackWeights(*state_, folder));
   step.Done(package.id);
   PullOptions local = options;

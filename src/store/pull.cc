@@ -105,8 +105,10 @@ StoreStatus PullWork::BringImageOf(PullReport& report, const HostFacts& host) {
   if (package.image_layout.empty()) {
     SIGHTLINE_ASSIGN_OR_RETURN(package.image_layout, FetchImageFiles(state_, package, reporter_, stop_));
   }
+  Step step(reporter_, "image", "checking the image");
   SIGHTLINE_ASSIGN_OR_RETURN(const OciLayout layout, OpenOciLayout(package.image_layout));
   SIGHTLINE_RETURN_IF_ERROR(VerifyOciLayout(layout, TransferFor(reporter_, "image", stop_)));
+  step.Done();
   return {};
 }
 

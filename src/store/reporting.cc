@@ -12,6 +12,7 @@ Reporter& OrSilent(Reporter* reporter) {
 }
 
 void HubReporter::OnProgress(const HubProgress& progress) {
+  if (key_.empty()) return;
   if (progress.phase != HubPhase::kDownloading && progress.phase != HubPhase::kUploading) return;
   reporter_.OnProgress({key_, progress.bytes_done, progress.bytes_total, ProgressUnit::kBytes, progress.bytes_moved});
 }

@@ -9,7 +9,7 @@
 
 namespace sightline {
 
-// What a hub says, as progress of a step.
+// What a hub says, as progress of the step `key`; without one as notes alone.
 class HubReporter : public HubProgressSink {
  public:
   HubReporter(Reporter& reporter, std::string key) : reporter_(reporter), key_(std::move(key)) {}

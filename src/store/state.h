@@ -27,7 +27,9 @@ struct Store::State : StoreState {
 std::string CommitOf(const std::filesystem::path& file_at_top);
 
 // Where a package of a registry is kept: images/oci/HOST/REPOSITORY/HEX. `id` is oci://..., the revision a digest;
-// nothing where they are something else, as in an index that others wrote.
+// nothing where they are something else, as in an index that others wrote. Beside its files lies the manifest that the
+// registry has of them.
+inline constexpr char kRegistryManifestName[] = "oci-manifest.json";
 std::optional<std::filesystem::path> RegistryFolderOf(const StoreFolders& folders, const std::string& id,
                                                       const std::optional<std::string>& revision);
 
@@ -43,9 +45,6 @@ bool IsManifestFile(std::string_view name);
 bool HasLayout(const std::filesystem::path& image_folder);
 // Whether nothing of it is missing. Damage is left for others to find: what is damaged is not fetched by itself.
 bool LayoutIsWhole(const std::filesystem::path& image_folder);
-
-// The one reference that runs this package's image.
-std::string ImageReference(const WireManifest& manifest, const std::optional<IndexEntry>& entry);
 
 // Where the image files of a recorded package are fetched to, there or not.
 std::optional<std::filesystem::path> FetchedImage(const StoreState& state, const LocalPackage& package);

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 HubSettings WithCache(HubSettings settings, const fs::path& cache) {
   settings.cache = cache;
+  settings.cache_variable = "SIGHTLINE_CACHE";
   return settings;
 }
 
@@ -121,7 +122,7 @@ std::optional<fs::path> FetchedImage(const StoreState& state, const LocalPackage
 namespace {
 
 StoreResult<fs::path> FetchHubManifest(Hub& hub, const Target& target, Reporter& reporter, std::stop_token stop) {
-  HubReporter sink(reporter, "manifest");
+  HubReporter sink(reporter, {});
   const std::string revision = target.revision.value_or("main");
   HubResult<fs::path> file = hub.Fetch(target.id, revision, kWireManifestName, &sink, stop);
   if (!file) return tl::make_unexpected(PackageError(file.error(), target.id));
@@ -135,9 +136,8 @@ StoreResult<fs::path> FetchHubManifest(Hub& hub, const Target& target, Reporter&
 }
 
 StoreResult<fs::path> FetchRegistryManifest(const StoreFolders& folders, const OciReference& reference,
-                                            Reporter& reporter, std::stop_token stop) {
-  SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions options,
-                             RegistryOptionsFor(reference, TransferFor(reporter, "manifest", stop)));
+                                            std::stop_token stop) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const RegistryOptions options, RegistryOptionsFor(reference, {{}, stop}));
   RegistryClient client(reference, options);
   SIGHTLINE_ASSIGN_OR_RETURN(const auto found,
                              client.FindManifest(reference.digest.empty() ? reference.tag : reference.digest));
@@ -169,6 +169,7 @@ StoreResult<fs::path> FetchRegistryManifest(const StoreFolders& folders, const O
                                 {},
                                 {}}));
   }
+  SIGHTLINE_RETURN_IF_ERROR(WriteTextFile(folder / kRegistryManifestName, pulled.manifest));
   return folder / kWireManifestName;
 }
 
@@ -191,7 +192,7 @@ StoreResult<LocalPackage> Store::FetchManifest(const Target& asked, Reporter* re
     revision = CommitOf(file);
   } else {
     SIGHTLINE_ASSIGN_OR_RETURN(const OciReference reference, ParseOciReference(target.id));
-    SIGHTLINE_ASSIGN_OR_RETURN(file, FetchRegistryManifest(folders, reference, told, stop));
+    SIGHTLINE_ASSIGN_OR_RETURN(file, FetchRegistryManifest(folders, reference, stop));
     revision = std::string(kDigestPrefix) + file.parent_path().filename().string();
   }
   SIGHTLINE_ASSIGN_OR_RETURN(LocalPackage package, LoadPackage(target.id, file));

@@ -216,6 +216,8 @@ struct HostFacts {
 
 // Whether the image opens Tenstorrent devices: device_count is 0 for a server on the CPU.
 bool NeedsDevices(const WireManifest& manifest);
+// The one reference that runs its image; `entry` is what the index has of it. Empty where the manifest has none.
+std::string ImageReference(const WireManifest& manifest, const std::optional<IndexEntry>& entry);
 // What must be here to run it so: all of the manifest's for a container, the model's own natively.
 std::vector<WeightsPointer> WeightsFor(const LocalPackage& package, RunMode mode);
 

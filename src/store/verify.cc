@@ -156,17 +156,19 @@ StoreResult<VerifyReport> Store::Verify(const std::optional<std::string>& id, bo
   Reporter& told = OrSilent(reporter);
   const std::optional<FileLock> lock = state_->LockForAdding();
   Verification work(*this, *state_, repair, told, std::move(stop));
+  std::vector<IndexEntry> entries;
   if (id) {
     const std::optional<IndexEntry> entry = state_->index.Find(*id);
     if (!entry) {
       return tl::make_unexpected(
           StoreError(Error{Code::kNotFound, fmt::format("{} is not recorded as pulled", *id), {}}));
     }
-    SIGHTLINE_RETURN_IF_ERROR(work.CheckPackage(*entry));
-    return std::move(work.report);
+    entries.push_back(*entry);
+  } else {
+    SIGHTLINE_RETURN_IF_ERROR(work.CheckIndex());
+    entries = state_->index.Read();
   }
-  SIGHTLINE_RETURN_IF_ERROR(work.CheckIndex());
-  for (const IndexEntry& entry : state_->index.Read()) {
+  for (const IndexEntry& entry : entries) {
     Step step(told, "verify", "checking " + entry.id);
     SIGHTLINE_RETURN_IF_ERROR(work.CheckPackage(entry));
     step.Done();

@@ -1,10 +1,15 @@
 """Packages that come, stay, go and are published, as a person at a shell has it."""
 import contextlib
+import hashlib
+import io
 import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
+import tarfile
+import tempfile
 import time
 import unittest
 import urllib.request
@@ -101,6 +106,43 @@ class PullTest(StoreTest):
         events = [json.loads(line) for line in lines if line.startswith("{")]
         keys = {event["key"] for event in events if event["event"] == "step" and event["state"] == "done"}
         self.assertLessEqual({"image", "weights"}, keys)
+        self.assert_progress_is_of_steps(events)
+
+    def assert_progress_is_of_steps(self, events):
+        begun = set()
+        for event in events:
+            if event["event"] == "step":
+                (begun.add if event["state"] == "start" else begun.discard)(event["key"])
+            elif event["event"] == "progress":
+                self.assertIn(event["key"], begun, events)
+
+    def test_progress_of_an_image_that_is_there(self):
+        self.output_of("pull", "org/my-dit", "--container")
+        lines = self.output_of("pull", "org/my-dit", "--container", program=TT_MODEL,
+                               environment={"TT_MODEL_PROGRESS": "ndjson"}).splitlines()
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        self.assertIn("image", {event["key"] for event in events if event["event"] == "progress"})
+        self.assert_progress_is_of_steps(events)
+
+    def test_progress_of_other_work(self):
+        for arguments in (("serve", "org/my-dit", "--container"), ("pull", "org/my-dit"), ("verify", "org/my-dit"),
+                          ("export", "org/my-dit", "x.tar"), ("import", "x.tar")):
+            with self.subTest(arguments):
+                lines = self.run_program(*arguments, environment={"TT_MODEL_PROGRESS": "ndjson"}).stdout.splitlines()
+                self.assert_progress_is_of_steps([json.loads(line) for line in lines if line.startswith("{")])
+
+    def test_without_an_engine_nothing_runs(self):
+        self.output_of("pull", "org/my-dit")
+        for program in (BINARY, TT_MODEL):
+            self.assertEqual(self.output_of("stop", "org/my-dit", program=program), "nothing running\n")
+        self.assert_fails(3, "nothing of org/my-dit is running", "logs", "org/my-dit")
+        self.assert_fails(3, "no program nothing-that-is-installed", "serve", "org/my-dit", "--container")
+
+    def test_printed_command_is_alone_on_standard_output(self):
+        events = {"TT_MODEL_PROGRESS": "ndjson"}
+        printed = self.output_of("serve", "org/my-dit", "--print", program=TT_MODEL, environment=events)
+        self.assertEqual(printed.count("\n"), 1, printed)
+        self.assertIn(" run --name tt-model-my-dit-default ", printed)
 
     def test_search(self):
         self.hub.put("org/my-dit", {}, tags=["tt-model-cache", "blackhole"])
@@ -160,6 +202,26 @@ class PullTest(StoreTest):
             self.assertEqual(sorted(problem["path"] for problem in json.loads(done.stdout)["problems"]), sorted(paths))
 
 
+def members(file):
+    """Of an export: {name: bytes}."""
+    with tarfile.open(file) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
+
+
+def rewrite(file, change):
+    """Changes the files of an export, and its list so that it agrees."""
+    files = members(file)
+    about = json.loads(files.pop("sightline-export.json"))
+    change(files)
+    about["files"] = [{"name": name, "digest": "sha256:" + hashlib.sha256(content).hexdigest(), "size": len(content)}
+                      for name, content in files.items()]
+    with tarfile.open(file, "w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in {"sightline-export.json": json.dumps(about).encode(), **files}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
 class PublishTest(StoreTest):
     def setUp(self):
         super().setUp()
@@ -197,7 +259,8 @@ class PublishTest(StoreTest):
         self.assert_fails(1, "performance", "push", self.package, "--publish", program=TT_MODEL)
         self.assert_fails(2, "contradict", "push", self.package, "--publish", "--private", program=TT_MODEL)
 
-    def test_registry(self):
+    def run_registry(self):
+        """Starts one; returns its host with the port."""
         registry = shutil.which("docker-registry")
         if registry is None:
             self.skipTest("no docker-registry")
@@ -215,20 +278,63 @@ class PublishTest(StoreTest):
             with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/"):
                 break
             time.sleep(0.05)
-        target = f"oci://127.0.0.1:{port}/models/other:1"
+        return f"127.0.0.1:{port}"
+
+    def test_registry(self):
+        host = self.run_registry()
+        target = f"oci://{host}/models/other:1"
         report = json.loads(self.output_of("push", self.package, "--repo", target, "--json"))
         pulled = json.loads(self.output_of("pull", target, "--container", "--json"))
         self.assertEqual((pulled["id"], pulled["revision"]), (target, report["revision"]))
-        folder = (self.home / ".cache/sightline/packages/oci" / f"127.0.0.1:{port}" / "models--other" /
+        folder = (self.home / ".cache/sightline/packages/oci" / host / "models--other" /
                   report["revision"].removeprefix("sha256:"))
         sent = files_below(self.package)
         came = files_below(folder)
+        manifest = came.pop("oci-manifest.json")
+        self.assertEqual("sha256:" + hashlib.sha256(manifest).hexdigest(), report["revision"])
         self.assertIn("image/index.json", came)
         for name, content in came.items():
             self.assertEqual(content, sent[name], name)
         self.output_of("verify")
         self.output_of("rm", target)
         self.assertFalse(folder.exists())
+
+    def import_elsewhere(self, file):
+        """The import of a file on a machine without a network: the finished process, and what is listed then."""
+        home = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
+        there = {"HOME": str(home), "HF_ENDPOINT": "http://127.0.0.1:9"}
+        done = self.run_program("import", file, environment=there)
+        return done, json.loads(self.output_of("ls", "--json", environment=there)), home
+
+    def test_package_of_a_registry_travels_as_a_file(self):
+        target = f"oci://{self.run_registry()}/models/other:1"
+        self.output_of("push", self.package, "--repo", target)
+        self.output_of("pull", target, "--container")
+        file = self.scratch / "carried.tar"
+        self.output_of("export", target, file)
+        done, (row,), home = self.import_elsewhere(file)
+        self.assertEqual((done.returncode, row["id"]), (0, target), done.stderr)
+        self.output_of("export", target, self.scratch / "again.tar", environment={"HOME": str(home)})
+        self.assertEqual((self.scratch / "again.tar").read_bytes(), file.read_bytes())
+
+        def grown(files, name):
+            files[name] += b" "
+        layer = max((name for name in members(file) if "/blobs/" in name), key=lambda name: len(members(file)[name]))
+        for case, forge, sentence in (
+                ("layer", lambda files: grown(files, layer), "expected"),
+                ("manifest", lambda files: grown(files, "package/files/tt_kernel_manifest.json"), "expected"),
+                ("list", lambda files: grown(files, "package/oci-manifest.json"), "manifest of the package"),
+                ("stranger", lambda files: files.update({"package/files/image/x": b""}), "is no file of the package"),
+                ("nothing", lambda files: files.pop("package/oci-manifest.json"), "export it again")):
+            with self.subTest(case):
+                forged = self.scratch / f"{case}.tar"
+                forged.write_bytes(file.read_bytes())
+                rewrite(forged, forge)
+                done, rows, home = self.import_elsewhere(forged)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(sentence, done.stderr)
+                self.assertEqual(rows, [])
+                self.assertEqual([path for path in home.rglob("*.json") if path.is_file()], [])
 
     def test_package_travels_as_a_file(self):
         self.output_of("pull", "org/my-dit", *WITH_WEIGHTS)
