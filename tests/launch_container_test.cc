@@ -243,6 +243,19 @@ TEST_F(ContainerServeTest, FailedRunLeavesNoContainerBehind) {
   EXPECT_THAT(report.error().message, HasSubstr("port"));
 }
 
+TEST_F(ContainerServeTest, WhatTheMachineLacksIsSaidByItsOwnCode) {
+  std::ofstream(root() / "proc" / "mounts") << "";
+  auto report = Serve();
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Code::kUnsupported);
+  EXPECT_EQ(Describe(report.error().code).exit_code, 1) << "2 would be a wrong command line";
+  std::filesystem::remove_all(root() / "dev");
+  report = Serve();
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Code::kDeviceLost);
+  EXPECT_THAT(report.error().message, AllOf(HasSubstr("/dev/tenstorrent is not there"), HasSubstr("no hugetlbfs")));
+}
+
 TEST_F(ContainerServeTest, UnknownProfileListsThoseThereAre) {
   request_.profile = "nope";
   const auto report = Serve();
@@ -328,6 +341,35 @@ TEST_F(ContainerServeTest, StoppingWhatDoesNotRunIsNoError) {
   ASSERT_TRUE(outcome) << outcome.error().message;
   EXPECT_THAT(outcome->stopped, IsEmpty());
   EXPECT_THAT(outcome->failures, IsEmpty());
+}
+
+TEST_F(ContainerServeTest, WithoutAnEngineNothingRuns) {
+  LaunchSettings settings = Settings();
+  settings.store.engine.program = "no-engine";
+  const auto outcome = Launcher(settings).Stop({request_.target, {}}, nullptr);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_THAT(outcome->stopped, IsEmpty());
+  EXPECT_THAT(outcome->failures, IsEmpty());
+}
+
+TEST_F(ContainerServeTest, WhatRunsUnderADeadDaemonIsNotKnown) {
+  docker_.Answer("echo 'Cannot connect to the Docker daemon' >&2; exit 1");
+  const auto outcome = Launcher(Settings()).Stop({request_.target, {}}, nullptr);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  ASSERT_THAT(outcome->failures, SizeIs(1));
+  EXPECT_THAT(outcome->failures.front().message, HasSubstr("daemon does not answer"));
+}
+
+TEST_F(ContainerServeTest, ChipsAreResetByTheImageThatRan) {
+  const std::string target =
+      WritePackage(std::string(kDitManifest) + "image: {registry: registry.example/team, repository: dit}\n");
+  const auto printed = Launcher(Settings()).PrintableCommand({.target = target}, nullptr);
+  ASSERT_TRUE(printed) << printed.error().message;
+  EXPECT_THAT(*printed, HasSubstr(" registry.example/team/dit"));
+  Touch("exit-code", "137\n");
+  Touch("c-tt-model-my-dit-default", "true\n");
+  ASSERT_THAT(Launcher(Settings()).Stop({target, {}}, nullptr)->stopped, SizeIs(1));
+  EXPECT_THAT(CallsOf("run"), ElementsAre(HasSubstr("|--entrypoint|tt-smi|registry.example/team/dit")));
 }
 
 TEST_F(ContainerServeTest, StopGivesTwoMinutes) {

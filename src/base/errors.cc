@@ -49,7 +49,7 @@ constexpr Row kRows[] = {
     {Code::kNoPermission, {"no_permission", 500, 500, 7}},
     {Code::kOutOfMemory, {"out_of_memory", 503, 503, 9}},
     {Code::kDeviceLost, {"device_lost", 503, 503, 10}},
-    {Code::kUnsupported, {"unsupported", 501, 501, 2}},
+    {Code::kUnsupported, {"unsupported", 501, 501, 1}},
     {Code::kNumeric, {"numeric", 500, 500, 6}},
     {Code::kInternal, {"internal", 500, 500, 1}},
 };

@@ -12,7 +12,7 @@ namespace {
 // What the codes of one number have in common, for people.
 std::map<int, std::string> Meanings() {
   return {{0, "it worked; nobody found in a picture is an answer too"},
-          {1, "a fault of the program or of the machine"},
+          {1, "a fault of the program or of the machine, or what it cannot do"},
           {2, "the command line, or a request, is not understood"},
           {3, "a file, folder or model does not exist"},
           {4, "the picture or a box was refused"},

@@ -184,6 +184,7 @@ struct PreflightRow {
   bool passed = false;
   std::string detail;  // "25.0.3 (rootless)"; or what is wrong
   std::string remedy;  // what to do; empty when it passed
+  Code code{};         // of what is wrong: kDeviceLost where there is no device
 };
 // `root` stands for / of the host, so that tests can bring a machine of their own. Docker below 25 fails (its `save`
 // writes no OCI layout); podman below 4 does.

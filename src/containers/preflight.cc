@@ -22,8 +22,8 @@ struct EngineFound {
   bool rootless = false;
 };
 
-PreflightRow Failed(std::string name, std::string detail, std::string remedy) {
-  return {std::move(name), false, std::move(detail), std::move(remedy)};
+PreflightRow Failed(Code code, std::string name, std::string detail, std::string remedy) {
+  return {std::move(name), false, std::move(detail), std::move(remedy), code};
 }
 
 int MajorOf(const std::string& version) {
@@ -35,24 +35,24 @@ int MajorOf(const std::string& version) {
 EngineFound LookAtEngine(const EngineOptions& options) {
   const auto engine = ContainerEngine::Find(options);
   if (!engine) {
-    return {Failed("docker", engine.error().message,
+    return {Failed(engine.error().code, "docker", engine.error().message,
                    "install Docker 25 or newer and join its group: sudo usermod -aG docker $USER, then log in again")};
   }
   const bool docker = engine->kind() == EngineKind::kDocker;
   const std::string name = docker ? "docker" : "podman";
   const auto version = engine->ServerVersion();
   if (!version) {
-    return {Failed(name, version.error().message,
+    return {Failed(version.error().code, name, version.error().message,
                    docker ? "start the daemon, or join its group: sudo usermod -aG docker $USER, then log in again"
                           : "run podman info and follow what it says")};
   }
   const int oldest = docker ? kOldestDocker : kOldestPodman;
   if (MajorOf(*version) < oldest) {
-    return {Failed(name, fmt::format("version {}, expected {} or newer", *version, oldest),
+    return {Failed(Code::kUnsupported, name, fmt::format("version {}, expected {} or newer", *version, oldest),
                    fmt::format("update {} to version {} or newer", name, oldest))};
   }
   const bool rootless = engine->IsRootless().value_or(false);
-  return {{name, true, *version + (rootless ? " (rootless)" : ""), {}}, rootless};
+  return {{name, true, *version + (rootless ? " (rootless)" : ""), {}, {}}, rootless};
 }
 
 bool HugepagesAreMounted(const std::filesystem::path& root) {
@@ -84,7 +84,8 @@ PreflightRow LookAtDevices(const std::filesystem::path& root, bool rootless) {
   const std::string name = "tt devices";
   std::error_code ignored;
   if (!std::filesystem::exists(root / "dev/tenstorrent", ignored)) {
-    return Failed(name, "/dev/tenstorrent is not there", "install the driver tt-kmd and check the card (lspci)");
+    return Failed(Code::kDeviceLost, name, "/dev/tenstorrent is not there",
+                  "install the driver tt-kmd and check the card (lspci)");
   }
   const std::vector<int> chips = ChipInventory(root);
   std::vector<int> closed;
@@ -92,22 +93,22 @@ PreflightRow LookAtDevices(const std::filesystem::path& root, bool rootless) {
     const bool usable = !rootless || MayUse(root / "dev/tenstorrent" / std::to_string(chip), kReadWrite);
     if (!usable) closed.push_back(chip);
   }
-  if (closed.empty()) return {name, true, fmt::format("{} chip(s)", chips.size()), {}};
-  return Failed(name,
+  if (closed.empty()) return {name, true, fmt::format("{} chip(s)", chips.size()), {}, {}};
+  return Failed(Code::kNoPermission, name,
                 fmt::format("a rootless engine may not read and write /dev/tenstorrent/{}", fmt::join(closed, ", ")),
                 "sudo chmod 666 /dev/tenstorrent/* (a udev rule keeps it), or use the rootful engine");
 }
 
 PreflightRow LookAtHugepages(const std::filesystem::path& root, bool rootless) {
   if (!HugepagesAreMounted(root)) {
-    return Failed("hugepages", fmt::format("no hugetlbfs is mounted at {}", kHugepages),
+    return Failed(Code::kUnsupported, "hugepages", fmt::format("no hugetlbfs is mounted at {}", kHugepages),
                   "run Tenstorrent's tt-system-tools (hugepages-setup), then look at /proc/mounts");
   }
   if (rootless && !MayUse(root / kHugepages.substr(1), kWriteSearch)) {
-    return Failed("hugepages", fmt::format("a rootless engine may not write to {}", kHugepages),
+    return Failed(Code::kNoPermission, "hugepages", fmt::format("a rootless engine may not write to {}", kHugepages),
                   fmt::format("sudo chmod 1777 {}, or use the rootful engine", kHugepages));
   }
-  return {"hugepages", true, std::string(kHugepages), {}};
+  return {"hugepages", true, std::string(kHugepages), {}, {}};
 }
 
 }  // namespace

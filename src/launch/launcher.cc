@@ -35,11 +35,7 @@ StoreResult<std::string> PrintableContainer(const LaunchSettings& settings, cons
   const EngineOptions& options = settings.store.engine;
   input.program = options.program.empty() ? "docker" : options.program;
   input.run_options = options.run_arguments;
-  if (package.entry && !package.entry->image.empty()) {
-    input.image = package.entry->image;
-  } else {
-    input.image = plan.container->image.PullReference().value_or(plan.container->image.tag);
-  }
+  input.image = ImageReference(package.manifest, package.entry);
   // Without an engine or a device the command is shown with all of them.
   if (const auto engine = ContainerEngine::Find(options)) {
     if (options.program.empty()) input.program = engine->program();

@@ -90,8 +90,6 @@ StoreResult<int> Launcher::ReadLogs(const LogRequest& wanted, const LineCallback
       const auto container = ContainerToRead(*engine, *found, request.profile);
       if (!container && !found->package.native) return tl::make_unexpected(container.error());
       if (container && *container) return ReadContainer(*engine, **container, request, line, std::move(stop));
-    } else if (!found->package.native) {
-      return tl::make_unexpected(StoreError(engine.error()));
     }
   }
   std::error_code ignored;

@@ -101,10 +101,14 @@ Result<std::vector<RunningPackage>> Containers(const ContainerEngine& engine, bo
   return rows;
 }
 
-std::string ImageOf(const LocalPackage& package) {
-  if (!NeedsDevices(package.manifest)) return {};  // no chip is held, so none is reset
-  if (package.entry && !package.entry->image.empty()) return package.entry->image;
-  return package.manifest.container ? package.manifest.container->image.tag : "";
+// By whose tt-smi chips are reset; empty where none is held.
+std::string ResetImage(const LocalPackage& package) {
+  return NeedsDevices(package.manifest) ? ImageReference(package.manifest, package.entry) : "";
+}
+
+// Where the engine does not answer: whether something of it may run there nevertheless.
+bool MayRunInContainer(const LocalPackage& package) {
+  return !package.native || (package.entry && package.entry->mode == RunMode::kContainer);
 }
 
 std::string_view Describe(const StopReport& report) {
@@ -209,15 +213,11 @@ StoreResult<StopOutcome> Launcher::Stop(const StopRequest& request, Reporter* re
   if (!WantsContainer(request.profile)) return stopping.Take();
   SIGHTLINE_ASSIGN_OR_RETURN(const auto candidates, CandidateContainers(found->package, request.profile));
   const auto engine = state_->store.Engine();
-  if (!engine) {
-    // Where no engine is, no container runs; a package that runs natively never needed one.
-    if (found->package.native || stopping.any()) return stopping.Take();
-    return tl::make_unexpected(StoreError(engine.error()));
-  }
+  if (!engine) return stopping.Take();  // without an engine there are no containers
   for (const std::string& name : candidates) {
     const auto running = engine->IsRunning(name);
-    if (running && *running) stopping.Stop(*engine, name, ImageOf(found->package));
-    if (!running && !found->package.native) stopping.AddFailure(StoreError(running.error()));
+    if (running && *running) stopping.Stop(*engine, name, ResetImage(found->package));
+    if (!running && MayRunInContainer(found->package)) stopping.AddFailure(StoreError(running.error()));
   }
   return stopping.Take();
 }

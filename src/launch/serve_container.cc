@@ -14,17 +14,19 @@ StoreStatus CheckHost(const LaunchSettings& settings, bool need_devices, Reporte
   Step step(reporter, "host", "checking the host");
   FailureCard card;
   std::string passed;
+  std::optional<Code> code;  // of the first that did not pass
   for (const PreflightRow& row : HostPreflight(settings.store.engine, need_devices, settings.store.host_root)) {
     const std::string line = fmt::format("{}: {}", row.name, row.detail);
     if (row.passed) {
       passed += (passed.empty() ? "" : ", ") + fmt::format("{} {}", row.name, row.detail);
     } else {
+      if (!code) code = row.code;
       card.detail += (card.detail.empty() ? "" : "; ") + line;
       if (!row.remedy.empty()) card.actions.push_back(row.remedy);
     }
   }
   card.cause = "this machine cannot run it in a container";
-  if (!card.detail.empty()) return tl::make_unexpected(StoreError(Code::kUnsupported, std::move(card)));
+  if (code) return tl::make_unexpected(StoreError(*code, std::move(card)));
   step.DoneAs("host ready", passed);
   return {};
 }
