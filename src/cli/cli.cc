@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "cli/command_line.h"
+#include "cli/interrupts.h"
 #include "cli/persona.h"
 #include "cli/terminal.h"
 #include "server/server.h"
@@ -57,9 +58,9 @@ Result<int> RunGuarded(const std::vector<std::string>& arguments, bool* understo
 
 // tt-model knows 2 for a command line that makes no sense, 130 for an interruption, and 1 for all the rest.
 int ExitCode(const Error& error, bool understood) {
-  const int own = Describe(error.code).exit_code;
-  if (CurrentPersona() == Persona::kSightline || !understood || error.code == Code::kCancelled) return own;
-  return 1;
+  if (error.code == Code::kCancelled) return InterruptedExit();
+  const bool own = CurrentPersona() == Persona::kSightline || !understood;
+  return own ? Describe(error.code).exit_code : 1;
 }
 
 int Report(const Error& error, const std::vector<std::string>& arguments, bool understood) {

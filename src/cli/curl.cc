@@ -84,7 +84,7 @@ int CurlVerb::Send(const ChatCall& call) const {
   const auto answer = HttpClient(options).Send(http, interrupts.token());
   if (!answer) {
     PrintError(answer.error().message);
-    return answer.error().code == Code::kCancelled ? kInterruptedExit : kCouldNotConnect;
+    return answer.error().code == Code::kCancelled ? InterruptedExit() : kCouldNotConnect;
   }
   Print(answer->body + "\n");  // of an error; else empty
   return 0;

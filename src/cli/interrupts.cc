@@ -5,16 +5,24 @@
 
 #include <csignal>
 
+#include "cli/persona.h"
+
 namespace sightline {
 namespace {
 
 int pipe_ends[2] = {-1, -1};
 struct sigaction interrupt_before, terminate_before;
+volatile std::sig_atomic_t last_signal = SIGINT;
 
 // A handler may do next to nothing: it wakes a thread.
-void OnSignal(int) { [[maybe_unused]] const ssize_t told = ::write(pipe_ends[1], "s", 1); }
+void OnSignal(int signal) {
+  last_signal = signal;
+  [[maybe_unused]] const ssize_t told = ::write(pipe_ends[1], "s", 1);
+}
 
 }  // namespace
+
+int InterruptedExit() { return 128 + (CurrentPersona() == Persona::kTtModel ? SIGINT : last_signal); }
 
 Interrupts::Interrupts() {
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) return;  // then a signal ends the program, as it would without us

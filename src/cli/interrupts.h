@@ -22,7 +22,7 @@ class Interrupts {
   std::thread waiting_;
 };
 
-// The exit code of a program that the user interrupted.
-inline constexpr int kInterruptedExit = 130;
+// The exit code of a program that was interrupted: 130, or 143 where it was by SIGTERM; of tt-model 130 in any case.
+int InterruptedExit();
 
 }  // namespace sightline

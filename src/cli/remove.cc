@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/interrupts.h"
+#include "cli/launching.h"
 #include "cli/persona.h"
 #include "cli/questions.h"
 #include "cli/store_verbs.h"
@@ -12,7 +13,7 @@ namespace {
 class RemoveVerb : public Verb {
  public:
   VerbText text() const override {
-    return {"rm", "Remove a package: its containers, image and files",
+    return {"rm", "Remove a package: what runs of it, its image and files",
             fmt::format("{} rm changh95/gaze-lle-p150", ProgramName()),
             "Weights stay unless --include-weights is given, and what another package uses stays in any case."};
   }
@@ -32,7 +33,7 @@ class RemoveVerb : public Verb {
 
  private:
   Result<bool> Confirmed(size_t packages) const;
-  bool RemoveOne(Store& store, const std::string& id, Reporter& reporter, int& exit_code) const;
+  bool RemoveOne(Launcher& launcher, const std::string& id, Reporter& reporter, int& exit_code) const;
 
   std::string id_;
   RemoveOptions options_;
@@ -46,8 +47,17 @@ Result<bool> RemoveVerb::Confirmed(size_t packages) const {
   return AskYesNo(fmt::format("Remove {} package(s)?", packages), interrupts.token());
 }
 
-bool RemoveVerb::RemoveOne(Store& store, const std::string& id, Reporter& reporter, int& exit_code) const {
-  const StoreResult<RemoveReport> report = store.Remove(id, options_, &reporter);
+// Containers are removed as they run; a native server would go on under a name that nobody knows any more.
+bool StopNatively(Launcher& launcher, const std::string& id, Reporter& reporter, int& exit_code) {
+  const StoreResult<StopOutcome> outcome = launcher.Stop({.target = id, .profile = kNativeProfile}, &reporter);
+  if (!outcome) return true;  // whether there is such a package is said by who removes it
+  for (const StoreError& failure : outcome->failures) exit_code = ShowFailure(failure, reporter);
+  return outcome->failures.empty();
+}
+
+bool RemoveVerb::RemoveOne(Launcher& launcher, const std::string& id, Reporter& reporter, int& exit_code) const {
+  if (!StopNatively(launcher, id, reporter, exit_code)) return false;
+  const StoreResult<RemoveReport> report = launcher.store().Remove(id, options_, &reporter);
   if (!report) {
     exit_code = ShowFailure(report.error(), reporter);
     return false;
@@ -58,12 +68,12 @@ bool RemoveVerb::RemoveOne(Store& store, const std::string& id, Reporter& report
 }
 
 Result<int> RemoveVerb::Run() {
-  SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore());
+  SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
   const std::unique_ptr<ShownReporter> reporter = MakeReporter();
   std::vector<std::string> ids{id_};
   if (all_) {
     ids.clear();
-    for (const IndexEntry& entry : store->index().Read()) ids.push_back(entry.id);
+    for (const IndexEntry& entry : launcher->store().index().Read()) ids.push_back(entry.id);
     if (ids.empty()) Print("nothing to remove\n");
     if (!ids.empty()) {
       SIGHTLINE_ASSIGN_OR_RETURN(const bool confirmed, Confirmed(ids.size()));
@@ -72,7 +82,7 @@ Result<int> RemoveVerb::Run() {
   }
   int exit_code = 0, failed_with = 0;
   for (const std::string& id : ids) {
-    if (!RemoveOne(*store, id, *reporter, exit_code)) failed_with = exit_code;
+    if (!RemoveOne(*launcher, id, *reporter, exit_code)) failed_with = exit_code;
   }
   return failed_with;
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "cli/interrupts.h"
 #include "cli/live_reporter.h"
 #include "cli/number_text.h"
 #include "cli/persona.h"
@@ -159,12 +160,15 @@ std::unique_ptr<ShownReporter> MakeReporter(ReportStyle style) {
 }
 
 int ShowFailure(const StoreError& error, Reporter& reporter) {
+  if (error.code == Code::kCancelled) {
+    reporter.OnError({"interrupted"});
+    return InterruptedExit();
+  }
   FailureCard card = error.card;
   if (card.cause.empty()) card.cause = error.message;
   reporter.OnError(card);
-  if (CurrentPersona() == Persona::kSightline) return Describe(error.code).exit_code;
   constexpr int kFailure = 1;
-  return error.code == Code::kCancelled ? Describe(Code::kCancelled).exit_code : kFailure;
+  return CurrentPersona() == Persona::kSightline ? Describe(error.code).exit_code : kFailure;
 }
 
 std::string CardText(const FailureCard& card) {

@@ -92,7 +92,7 @@ class LogsVerb : public Verb {
         },
         interrupts.token());
     if (!code) return ShowFailure(code.error(), *MakeReporter(false));
-    return *code;
+    return interrupts.token().stop_requested() ? InterruptedExit() : *code;
   }
 
  private:

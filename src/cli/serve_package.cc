@@ -154,7 +154,7 @@ int ServePackageVerb::Serve(Launcher& launcher, ShownReporter& reporter) {
     case ServeEnd::kInterrupted:
       reporter.OnNote(fmt::format("not waited for any longer: {} goes on starting; {} stop {} ends it", report->name,
                                   ProgramName(), report->target));
-      return kInterruptedExit;
+      return InterruptedExit();
     case ServeEnd::kNotReady:
       break;
   }
@@ -184,7 +184,8 @@ int ServePackageVerb::RunInForeground(Launcher& launcher, ShownReporter& reporte
 Result<int> ServePackageVerb::Run() {
   SIGHTLINE_ASSIGN_OR_RETURN(request_.ready_timeout, ReadyTimeoutFromEnvironment());
   SIGHTLINE_ASSIGN_OR_RETURN(const std::unique_ptr<Launcher> launcher, MakeLauncher());
-  const std::unique_ptr<ShownReporter> reporter = MakeReporter(quiet_);
+  // Of a printed command nothing else may be on standard output, where events go.
+  const std::unique_ptr<ShownReporter> reporter = print_ ? MakeReporter(ReportStyle::kQuiet) : MakeReporter(quiet_);
   request_.license = AskForLicense(accept_license_, *reporter);
   if (print_) {
     const auto command = launcher->PrintableCommand(request_, reporter.get());

@@ -88,7 +88,7 @@ class QuestionTest(StoreTest):
                 pull = self.ask("pull", "org/my-dit", "--with-weights")
                 self.read_until("[y/N] ")
                 pull.send_signal(stop)
-                self.assertEqual(pull.wait(30), INTERRUPTED)
+                self.assertEqual(pull.wait(30), 128 + stop)
                 self.assertTrue(self.echoes())
 
     def test_removing_everything(self):

@@ -90,6 +90,11 @@ class NativeServeTest(ServingTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"port {port} is taken", done.stderr)
 
+    def test_removed_package_runs_no_more(self):
+        self.output_of("serve", "gaze-lle", "--native", "--detach", "--port", free_port())
+        self.output_of("rm", "gaze-lle")
+        self.assertEqual(self.running(), [])
+
     def test_server_outlives_a_tool_that_is_killed(self):
         port = free_port()
         tool = self.start("serve", "gaze-lle", "--native", "--port", port)
