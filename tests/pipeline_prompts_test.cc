@@ -155,7 +155,12 @@ TEST(LocatePrompt, RefusesAQueryThatIsNoQuestion) {
     EXPECT_EQ(prompt.error().code, Code::kInvalidRequest);
     EXPECT_EQ(prompt.error().param, "query");
   }
-  EXPECT_EQ(Make({LocateTask::kDetect, {"\xff"}}, {6}).error().code, Code::kInvalidUtf8);
+  for (const bool reference : {false, true}) {
+    const auto prompt = Make({LocateTask::kRaw, {"ab\xff"}, std::nullopt, reference}, {6});
+    EXPECT_EQ(prompt.error().code, Code::kInvalidUtf8);
+    EXPECT_EQ(prompt.error().message, "query is not UTF-8 at byte 2");
+  }
+  EXPECT_EQ(Make({LocateTask::kDetect, {"a", "\xff"}}, {6}).error().message, "query: text 2 is not UTF-8 at byte 0");
 }
 
 TEST(LocatePrompt, RefusesPicturesThatAreNotThere) {

@@ -124,7 +124,7 @@ TEST(GazeFields, ErrorsNameTheField) {
       {R"(null)", Code::kInvalidRequest, "is null, expected a JSON object", ""},
       {"", Code::kInvalidRequest, "is empty", ""},
       {" \n\t", Code::kInvalidRequest, "is empty", ""},
-      {kWhole + "x", Code::kInvalidRequest, "not JSON", ""},
+      {kWhole + "x", Code::kInvalidRequest, "more after its end", ""},
       {kWhole + kWhole, Code::kInvalidRequest, "more after its end", ""},
       {R"({"image":"Zm9v","bboxes":[[1,2,3,4]],})", Code::kInvalidRequest, "not JSON", ""},
       {R"({"image":"Zm9v","bboxes":[[1,2,3,4],]})", Code::kInvalidRequest, "not JSON", ""},

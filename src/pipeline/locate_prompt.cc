@@ -47,6 +47,17 @@ std::vector<std::string> Split(std::string_view text) {
   return parts;
 }
 
+// Here and not where the whole prompt is encoded, whose bytes nobody has seen.
+Status CheckUtf8(std::span<const std::string> query) {
+  for (size_t i = 0; i < query.size(); ++i) {
+    if (const size_t invalid = FindInvalidUtf8(query[i]); invalid != std::string::npos) {
+      const std::string which = query.size() == 1 ? "query" : fmt::format("query: text {}", i + 1);
+      return Fail(Code::kInvalidUtf8, fmt::format("{} is not UTF-8 at byte {}", which, invalid), "query");
+    }
+  }
+  return {};
+}
+
 Result<std::vector<std::string>> Categories(const std::vector<std::string>& query) {
   std::vector<std::string> categories;
   for (const std::string& text : query) std::ranges::move(Split(text), std::back_inserter(categories));
@@ -235,6 +246,7 @@ Result<LocateTask> ParseLocateTask(std::string_view name) {
 
 Result<LocatePrompt> MakeLocatePrompt(const Tokenizer& tokenizer, const LocateTokens& tokens,
                                       const LocateQuestion& question, std::span<const int64_t> picture_tokens) {
+  SIGHTLINE_RETURN_IF_ERROR(CheckUtf8(question.query));
   if (question.task == LocateTask::kRaw && question.reference) {
     return MakeReferencePrompt(tokenizer, tokens, question, picture_tokens);
   }

@@ -1,14 +1,22 @@
 #include "server/header_fields.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <string_view>
 
+#include "server/json_fields.h"
+
 namespace sightline {
 namespace {
 
 constexpr size_t kMaxRequestIdBytes = 128;
+
+// Headers may hold any bytes, messages only text.
+std::string Quoted(std::string_view header) {
+  return FindInvalidUtf8(header) == header.npos ? fmt::format("'{}'", Shortened(header)) : "no text";
+}
 
 }  // namespace
 
@@ -32,11 +40,13 @@ Status CheckContentType(const HttpRequest& head) {
   while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();
   for (char& c : type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   if (!type.empty() && type != "application/json") {
-    return Fail(Code::kUnsupportedMedia, "Content-Type is not application/json", "Content-Type");
+    return Fail(Code::kUnsupportedMedia, fmt::format("Content-Type is {}, expected application/json", Quoted(type)),
+                "Content-Type");
   }
   const std::string_view encoding = head.Header("Content-Encoding");
   if (!encoding.empty() && encoding != "identity") {
-    return Fail(Code::kUnsupportedMedia, "Content-Encoding is not identity: compressed bodies are not read",
+    return Fail(Code::kUnsupportedMedia,
+                fmt::format("Content-Encoding is {}, expected none: compressed bodies are not read", Quoted(encoding)),
                 "Content-Encoding");
   }
   return {};

@@ -40,7 +40,7 @@ std::string_view Problem(simdjson::error_code error) {
     case simdjson::N_ATOM_ERROR:
       return "a word is not true, false or null";
     case simdjson::INCOMPLETE_ARRAY_OR_OBJECT:
-      return "it ends too early";
+      return "it ends too early, or there is more after its end";
     case simdjson::TRAILING_CONTENT:
       return "there is more after its end";
     default:

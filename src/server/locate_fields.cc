@@ -67,7 +67,8 @@ Status Reader::ReadImage(JsonValue& value) { return AddFile(value); }
 Status Reader::ReadImages(JsonValue& value) {
   return value.List([this](JsonValue& element, size_t index) -> Status {
     if (index == kMaxPictures) {
-      return Fail(Code::kInvalidRequest, fmt::format("images has more than {} pictures", kMaxPictures), "images");
+      return Fail(Code::kInvalidRequest,
+                  fmt::format("images has more than {0} pictures, expected 1 to {0}", kMaxPictures), "images");
     }
     return AddFile(element);
   });

@@ -199,8 +199,13 @@ class PredictTest(ServerTest):
         for bad in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
             reply = self.server.ask("POST", "/predict", body, {"Content-Type": bad})
             self.assert_error(reply, 400, "unsupported_media_type")
+            self.assertEqual(reply.document["detail"],
+                             f"Content-Type is '{bad.split(';')[0]}', expected application/json")
+        reply = self.server.ask("POST", "/predict", body, {"Content-Type": b"text/\xff"})
+        self.assert_error(reply, 400, "unsupported_media_type")
         reply = self.server.predict(body, {"Content-Encoding": "gzip"})
         self.assert_error(reply, 400, "unsupported_media_type")
+        self.assertIn("'gzip', expected none", reply.document["detail"])
 
 
 class HeadsTest(ServerTest):
