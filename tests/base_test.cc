@@ -182,14 +182,15 @@ TEST(Logging, RotationsMoveFilesOnAndLoseNone) {
 TEST(Logging, LevelsHideLines) {
   ::testing::internal::CaptureStderr();
   SetUpLogging(LogLevel::kQuiet);
-  LogWarning("hidden");
+  LogInfo("hidden");
+  LogWarning("odd");
   LogError("shown");
   SetUpLogging(LogLevel::kDebug);
   LogDebug("detail");
   SetUpLogging(LogLevel::kInfo);
   const std::string seen = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(seen, ::testing::Not(HasSubstr("hidden")));
-  EXPECT_THAT(seen, HasSubstr("error shown"));
+  EXPECT_THAT(seen, HasSubstr("sightline: warning: odd\nsightline: error: shown\n"));
   EXPECT_THAT(seen, HasSubstr("debug detail"));
 }
 

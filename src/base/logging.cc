@@ -1,8 +1,11 @@
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "base/base.h"
 #include "base/log_file.h"
@@ -10,16 +13,29 @@
 namespace sightline {
 namespace {
 
+constexpr const char* kPattern = "%Y-%m-%dT%H:%M:%S.%eZ %-5l %v";
+
+void SetPattern(spdlog::logger& logger, std::string pattern) {
+  logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(std::move(pattern), spdlog::pattern_time_type::utc));
+}
+
 // Leaked on purpose: threads may log while the process ends.
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
     auto* created = new spdlog::logger("sightline", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    created->set_formatter(
-        std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %-5l %v", spdlog::pattern_time_type::utc));
+    SetPattern(*created, kPattern);
     return created;
   }();
   return *logger;
 }
+
+void SetUp(spdlog::level::level_enum level, std::string pattern) {
+  Logger().set_level(level);
+  SetPattern(Logger(), std::move(pattern));
+}
+
+// As commands print warnings of their own, over the line of progress that a terminal may show.
+std::string QuietPattern() { return std::string(::isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "") + "sightline: %l: %v"; }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
@@ -50,11 +66,11 @@ void Log(spdlog::level::level_enum level, std::string_view line) {
 void SetUpLogging(LogLevel level) {
   switch (level) {
     case LogLevel::kQuiet:
-      return Logger().set_level(spdlog::level::err);
+      return SetUp(spdlog::level::warn, QuietPattern());
     case LogLevel::kInfo:
-      return Logger().set_level(spdlog::level::info);
+      return SetUp(spdlog::level::info, kPattern);
     case LogLevel::kDebug:
-      return Logger().set_level(spdlog::level::debug);
+      return SetUp(spdlog::level::debug, kPattern);
   }
 }
 

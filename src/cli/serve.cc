@@ -58,7 +58,7 @@ void ServeVerb::Declare(OptionSet& options) {
   DeclareLocate(options);
   options.Group("Log");
   options.File("--log-file", log_file_, "instead of standard output and error; rotated at 10 MB, five are kept");
-  options.Choice("--log-level", {"quiet", "info", "debug"}, "on standard error (default info)",
+  options.Choice("--log-level", {"quiet", "info", "debug"}, "default info; quiet: warnings and errors alone",
                  [this](size_t index) { log_level_ = static_cast<LogLevel>(index); });
   declared_.emplace(options);
 }

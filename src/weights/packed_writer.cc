@@ -200,11 +200,13 @@ Result<PackedFile> OpenOrWritePackedFile(const fs::path& path, std::string_view 
   if (packed && Holds(*packed, entries)) return packed;
   if (!packed && packed.error().code == Code::kCorruptWeights) LogWarning(packed.error().message + "; packing again");
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code ignored;  // the write below tells
-  fs::create_directories(folder, ignored);
-  RemoveLeftovers(folder);
   std::string reason;
   for (int attempt = 0; attempt < 2; ++attempt) {
+    if (std::error_code error; fs::create_directories(folder, error), error) {
+      reason = ErrnoError("create", folder, error.value()).message;
+      break;
+    }
+    RemoveLeftovers(folder);
     const Outcome outcome = WriteToDisk(path, plan);
     if (outcome.fill_failed) return tl::make_unexpected(outcome.status.error());
     if (outcome.status) {
@@ -214,7 +216,6 @@ Result<PackedFile> OpenOrWritePackedFile(const fs::path& path, std::string_view 
     } else {
       reason = outcome.status.error().message;
       if (outcome.status.error().code != Code::kNotFound) break;  // else: somebody removed our file or the folder
-      fs::create_directories(folder, ignored);
     }
   }
   LogWarning(reason + "; packing into memory, which takes time at every start");

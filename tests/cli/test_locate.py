@@ -118,6 +118,15 @@ class Answers(LocateTest):
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"the answer was cut off after 3 tokens (--max-new-tokens)", done.stderr)
 
+    # A full disk, a folder of somebody else: every start then takes as long as the first.
+    def test_weights_that_cannot_be_kept_are_told(self):
+        no_folder = self.scratch / "no_folder"
+        no_folder.write_text("")
+        done = self.run_program("locate", CAR, "car", *self.options, environment={"SIGHTLINE_CACHE": str(no_folder)})
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.decode(), f"sightline: warning: cannot create {no_folder}/packed: not a directory; "
+                                               "packing into memory, which takes time at every start\n")
+
     def test_decimal_commas_of_a_locale_change_nothing(self):
         usual = self.locate(CAR, "car")
         german = self.locate(CAR, "car", environment={"LC_ALL": "de_DE.UTF-8"})
