@@ -84,7 +84,8 @@ TEST(WriteTorchCheckpoint, AFailedFillLeavesNothing) {
 }
 
 TEST(WriteTorchCheckpoint, ReportsFoldersThatAreNotThere) {
-  EXPECT_EQ(WriteTorchCheckpoint("/nonexistent/a.pt", kSpecs, kCountUp).error().code, Code::kNotFound);
+  const TemporaryFolder folder;
+  EXPECT_EQ(WriteTorchCheckpoint(folder.path() / "none" / "a.pt", kSpecs, kCountUp).error().code, Code::kNotFound);
 }
 
 TEST(WriteTorchCheckpoint, ReportsAFullDisk) {
