@@ -18,9 +18,10 @@ class Fields {
     int64_t value = 0;
     const auto error = object_[name].get_int64().get(value);
     if (error != simdjson::SUCCESS) {
-      Blame(fmt::format("{}: {} is missing or no whole number", where_, name));
+      Blame(fmt::format("{} is missing or no whole number", name));
     } else if (value < least || value > most) {
-      Blame(fmt::format("{}: {} is {}, expected {} to {}", where_, name, value, least, most));
+      Blame(least == most ? fmt::format("{} is {}, expected {}", name, value, least)
+                          : fmt::format("{} is {}, expected {} to {}", name, value, least, most));
     } else {
       return static_cast<int>(value);
     }
@@ -30,18 +31,18 @@ class Fields {
   double Number(const char* name) {
     double value = 0;
     if (object_[name].get_double().get(value) != simdjson::SUCCESS || !(value > 0)) {
-      Blame(fmt::format("{}: {} is missing or no positive number", where_, name));
+      Blame(fmt::format("{} is missing or no positive number", name));
       return 1;
     }
     return value;
   }
 
-  // Something that this program can do in one way only.
+  // Something that this program can do in one way only: `expected` as JSON without spaces. May be missing.
   void Expect(const char* name, std::string_view expected) {
-    std::string_view text;
-    if (object_[name].get_string().get(text) == simdjson::SUCCESS && text != expected) {
-      Blame(fmt::format("{}: {} is {}, expected {}", where_, name, text, expected));
-    }
+    simdjson::dom::element value;
+    if (object_[name].get(value) != simdjson::SUCCESS) return;
+    const std::string found = simdjson::minify(value);
+    if (found != expected) Blame(fmt::format("{} is {:.64}, expected {}", name, found, expected));
   }
 
   bool Has(const char* name) const { return object_[name].error() == simdjson::SUCCESS; }
@@ -49,13 +50,13 @@ class Fields {
   Fields Object(const char* name) {
     simdjson::dom::object inner;
     if (object_[name].get_object().get(inner) != simdjson::SUCCESS) {
-      Blame(fmt::format("{}: {} is missing or no object", where_, name));
+      Blame(fmt::format("{} is missing or no object", name));
     }
     return {inner, where_ + ": " + name};
   }
 
-  void Blame(std::string sentence) {
-    if (fault_.empty()) fault_ = std::move(sentence);
+  void Blame(const std::string& sentence) {
+    if (fault_.empty()) fault_ = where_ + ": " + sentence;
   }
   const std::string& fault() const { return fault_; }
 
@@ -87,18 +88,19 @@ LocateConfig::Language ReadLanguage(Fields* text) {
   language.context = text->Integer("max_position_embeddings", 8, 1 << 24);
   language.rope_theta = text->Number("rope_theta");
   language.norm_epsilon = text->Number("rms_norm_eps");
-  text->Expect("hidden_act", "silu");
+  text->Integer("block_size", kWindow, kWindow);
+  text->Expect("hidden_act", "\"silu\"");
+  text->Expect("rope_scaling", "null");
+  text->Expect("tie_word_embeddings", "true");
+  text->Expect("use_sliding_window", "false");
   if (language.hidden % language.heads != 0 || language.heads % language.kv_heads != 0 ||
       language.hidden / language.heads % 8 != 0) {
     text->Blame(
-        fmt::format("text_config: {} channels, {} heads and {} key heads do not divide into heads of a multiple of 8 "
+        fmt::format("{} channels, {} heads and {} key heads do not divide into heads of a multiple of 8 "
                     "channels",
                     language.hidden, language.heads, language.kv_heads));
   }
   language.head_size = language.hidden / language.heads;
-  if (text->Integer("block_size", 1, 64) != kWindow) {
-    text->Blame(fmt::format("text_config: block_size is not {}", kWindow));
-  }
   return language;
 }
 
@@ -109,15 +111,12 @@ LocateConfig::Vision ReadVision(Fields* fields) {
   vision.intermediate = fields->Integer("intermediate_size", 2, 1 << 20);
   vision.layers = fields->Integer("num_hidden_layers", 1, 1024);
   vision.position_side = fields->Integer("init_pos_emb_height", 1, 512);
-  if (fields->Integer("init_pos_emb_width", 1, 512) != vision.position_side) {
-    fields->Blame("vision_config: the position grid is no square");
-  }
-  if (fields->Integer("patch_size", 1, 1024) != kPatchSize) {
-    fields->Blame(fmt::format("vision_config: patch_size is not {}", kPatchSize));
-  }
+  fields->Integer("init_pos_emb_width", vision.position_side, vision.position_side);
+  fields->Integer("patch_size", kPatchSize, kPatchSize);
+  fields->Expect("merge_kernel_size", "[2,2]");
   if (vision.hidden % vision.heads != 0 || vision.hidden / vision.heads % 8 != 0) {
-    fields->Blame(fmt::format("vision_config: {} channels do not divide into {} heads of a multiple of 8 channels",
-                              vision.hidden, vision.heads));
+    fields->Blame(fmt::format("{} channels do not divide into {} heads of a multiple of 8 channels", vision.hidden,
+                              vision.heads));
   }
   return vision;
 }

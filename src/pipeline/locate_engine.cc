@@ -55,6 +55,26 @@ std::string PictureKey(const std::string& digest, PatchGrid grid, const LocateSc
   return fmt::format("{} {}x{} of {}", digest, grid.height, grid.width, scaling.token_limit);
 }
 
+// The model means by an id what the tokenizer reads and writes for it; else every answer is nonsense that looks sound.
+Status CheckTokens(const Tokenizer& tokenizer, const LocateTokens& tokens) {
+  const auto expect = [&](TokenId id, std::string_view text) -> Status {
+    const std::string found = tokenizer.Decode(std::span(&id, 1));
+    if (found == text) return {};
+    return Fail(Code::kCorruptWeights,
+                fmt::format("token {} is '{}' in the tokenizer, expected '{}' as the model has it", id, found, text));
+  };
+  const std::pair<TokenId, std::string_view> named[] = {
+      {tokens.image, "<IMG_CONTEXT>"}, {tokens.image_start, "<img>"},      {tokens.image_end, "</img>"},
+      {tokens.box_start, "<box>"},     {tokens.box_end, "</box>"},         {tokens.ref_start, "<ref>"},
+      {tokens.ref_end, "</ref>"},      {tokens.mask, "<text_mask>"},       {tokens.null, "<null>"},
+      {tokens.none, "None"},           {tokens.message_end, "<|im_end|>"}, {tokens.message_start, "<|im_start|>"}};
+  for (const auto& [id, text] : named) SIGHTLINE_RETURN_IF_ERROR(expect(id, text));
+  for (TokenId id = tokens.first_coordinate; id <= tokens.last_coordinate; ++id) {
+    SIGHTLINE_RETURN_IF_ERROR(expect(id, fmt::format("<{}>", id - tokens.first_coordinate)));
+  }
+  return {};
+}
+
 Status CheckRequest(const LocateRequest& request, const LocateEngineOptions& options) {
   if (request.pictures.empty()) return Fail(Code::kMissingField, "image: no picture was given", "image");
   const int64_t limit = request.scaling.token_limit;
@@ -310,6 +330,9 @@ Result<std::unique_ptr<LocateEngine>> LocateEngine::Open(const LocateWeights& we
     return Fail(Code::kCorruptWeights,
                 fmt::format("{}: the tokenizer has {} tokens, the model's vocabulary {}", weights.folder.string(),
                             state->tokenizer->size(), info.config.language.vocabulary));
+  }
+  if (const Status same = CheckTokens(*state->tokenizer, info.config.tokens); !same) {
+    return Fail(same.error().code, fmt::format("{}: {}", weights.folder.string(), same.error().message));
   }
   return std::unique_ptr<LocateEngine>(new LocateEngine(std::move(state)));
 }

@@ -1,9 +1,11 @@
 """sightline locate, with weights that answer by script (`synth locate-anything --size puppet`)."""
 import json
 import os
+import pathlib
 import pty
 import shutil
 import subprocess
+import tempfile
 
 from sightline_program import BINARY, PICTURES, ProgramTest, ROOT, SECONDS, png_size
 
@@ -131,6 +133,43 @@ class Answers(LocateTest):
         usual = self.locate(CAR, "car")
         german = self.locate(CAR, "car", environment={"LC_ALL": "de_DE.UTF-8"})
         self.assertEqual(without_times(german), without_times(usual))
+
+
+# A folder whose files contradict each other, or what this program computes, gives no answer: it would look like one.
+class Folders(LocateTest):
+    def changed(self, name, change):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
+        for file in self.puppet.iterdir():
+            (folder / file.name).symlink_to(file)
+        document = json.loads((self.puppet / name).read_text())
+        change(document)
+        (folder / name).unlink()
+        (folder / name).write_text(json.dumps(document))
+        return folder
+
+    def test_tokens_mean_the_same_to_model_and_tokenizer(self):
+        def swap(tokens):
+            tokens["<box>"], tokens["</box>"] = tokens["</box>"], tokens["<box>"]
+        folder = self.changed("added_tokens.json", swap)
+        self.assert_fails(6, f"{folder}: token 151668 is '</box>' in the tokenizer, expected '<box>'",
+                          "locate", CAR, "car", "--weights", folder)
+        for name, value, expected in (("none_token_id", 6697, "token 6697 is 'none' in the tokenizer, expected 'None'"),
+                                      ("none_token_id", 150, "token 150 is '\ufffd' in the tokenizer"),
+                                      ("image_token_index", 151667, "expected '<IMG_CONTEXT>'")):
+            folder = self.changed("config.json", lambda config: config.update({name: value}))
+            self.assert_fails(6, expected, "locate", CAR, "car", "--weights", folder)
+
+    def test_models_of_another_kind_are_refused(self):
+        for part, name, value, told in (
+                ("text_config", "rope_scaling", {"type": "yarn", "factor": 4}, 'is {"type":"yarn","factor":4}, expected null'),
+                ("text_config", "tie_word_embeddings", False, "is false, expected true"),
+                ("text_config", "use_sliding_window", True, "is true, expected false"),
+                ("text_config", "hidden_act", "gelu", 'is "gelu", expected "silu"'),
+                ("text_config", "block_size", 8, "is 8, expected 6"),
+                ("vision_config", "patch_size", 16, "is 16, expected 14"),
+                ("vision_config", "merge_kernel_size", [4, 4], "is [4,4], expected [2,2]")):
+            folder = self.changed("config.json", lambda config: config[part].update({name: value}))
+            self.assert_fails(6, f"{folder}/config.json: {part}: {name} {told}", "locate", CAR, "car", "--weights", folder)
 
 
 class Pictures(LocateTest):
