@@ -85,6 +85,12 @@ TEST(LocateFields, ScalingFollowsFromWhatIsGiven) {
   EXPECT_EQ(scaling(R"(,"grid":"10x12","in_token_limit":600)").grid, (PatchGrid{10, 12}));
 }
 
+TEST(LocateFields, NullIsAbsent) {
+  EXPECT_TRUE(Parse(R"({"image":"Zm9v","query":"car","images":null})"));
+  EXPECT_EQ(Refused(R"({"query":"car","images":null})").code, Code::kMissingField);
+  EXPECT_THAT(Refused(R"({"image":"Zm9v","query":"car","images":null,"images":null})").message, HasSubstr("twice"));
+}
+
 TEST(LocateFields, QueryIsCountedInCharacters) {
   std::string cats;
   for (int i = 0; i < 1000; ++i) cats += "\xf0\x9f\x90\x88";

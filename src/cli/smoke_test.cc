@@ -98,15 +98,21 @@ Status SmokeTestVerb::Save(const json& answer) const {
   return WriteFileAtomically(save_, file);
 }
 
+// ": <what a server says of its error>": the published one beside, ours on other routes inside; or nothing.
+std::string Reason(const json& answer) {
+  if (!answer.is_object()) return "";
+  const json error = answer.value("error", json::object());
+  const json reason = answer.value("detail", error.is_object() ? error.value("message", json()) : json());
+  return reason.is_string() ? ": " + reason.get<std::string>() : "";
+}
+
 Result<std::string> SmokeTestVerb::Ask() const {
   SIGHTLINE_ASSIGN_OR_RETURN(const std::string body, Body());
   const std::string url = url_.substr(0, url_.find_last_not_of('/') + 1) + "/predict";
   SIGHTLINE_ASSIGN_OR_RETURN(const HttpAnswer reply, PostJson(url, body, kPatience));
   const json answer = json::parse(reply.body, nullptr, false);
   if (reply.status != 200) {
-    const bool detail = answer.is_object() && answer.contains("detail") && answer["detail"].is_string();
-    return Fail(Code::kUnreachable, fmt::format("status {}{}{}", reply.status, detail ? ": " : "",
-                                                detail ? answer["detail"].get<std::string>() : ""));
+    return Fail(Code::kUnreachable, fmt::format("status {}{}", reply.status, Reason(answer)));
   }
   try {
     SIGHTLINE_RETURN_IF_ERROR(Save(answer));

@@ -50,6 +50,7 @@ class Reader {
 
   const LocateLimits limits_;
   LocateFields fields_;
+  bool images_given_ = false;
   std::optional<int64_t> token_limit_;
   std::optional<std::optional<PatchGrid>> grid_;
 };
@@ -65,6 +66,7 @@ Status Reader::AddFile(JsonValue& value) {
 Status Reader::ReadImage(JsonValue& value) { return AddFile(value); }
 
 Status Reader::ReadImages(JsonValue& value) {
+  images_given_ = true;
   return value.List([this](JsonValue& element, size_t index) -> Status {
     if (index == kMaxPictures) {
       return Fail(Code::kInvalidRequest,
@@ -139,11 +141,11 @@ Status Reader::ReadNumber(JsonValue& value, double* target) {
 }
 
 Status Reader::CheckPictures(const JsonObjectRead& object) const {
-  if (object.names.contains("image") && object.names.contains("images") && !fields_.files.empty()) {
+  if (object.names.contains("image") && images_given_ && !fields_.files.empty()) {
     return Fail(Code::kInvalidRequest, "image and images are both given, expected one of them", "images");
   }
   if (!fields_.files.empty()) return {};
-  if (object.names.contains("images")) {
+  if (images_given_) {
     return Fail(Code::kInvalidRequest, fmt::format("images is empty, expected 1 to {} pictures", kMaxPictures),
                 "images");
   }

@@ -180,6 +180,8 @@ class SmokeTest(unittest.TestCase):
             failed = self.run_smoke_test("--url", url, "--query", "x" * 2000)
             self.assertEqual(failed.returncode, 1)
             self.assertRegex(failed.stdout.decode(), r"^FAIL status 400: query has 2000 characters")
+            failed = self.run_smoke_test("--url", url + "/v1")
+            self.assertRegex(failed.stdout.decode(), r"^FAIL status 404: there is no such route")
 
     def test_no_server_fails(self):
         done = self.run_smoke_test("--url", "http://127.0.0.1:1")
