@@ -327,9 +327,9 @@ const FailureCase kFailures[] = {
      Code::kUnsupported, "SIGHTLINE_CONTAINER_RUN_ARGS=\"--network host\""},
     {"docker: Error response from daemon: driver failed programming external connectivity on endpoint x: Bind for "
      "0.0.0.0:20000 failed: port is already allocated.\nSee 'docker run --help'.",
-     Code::kUsage, "(it said: docker: Error response from daemon: driver failed"},
+     Code::kUnsupported, "(it said: docker: Error response from daemon: driver failed"},
     {"docker: Error response from daemon: Conflict. The container name \"/x\" is already in use by container \"1\".",
-     Code::kUsage, "a container of this name exists already"},
+     Code::kBusy, "a container of this name exists already"},
     {"docker: Error response from daemon: error gathering device information while adding custom device "
      "\"/dev/tenstorrent/0\": no such file or directory.",
      Code::kDeviceLost, "a device that the container needs is not there"},

@@ -164,7 +164,7 @@ TEST_F(PodmanTest, Long_FailuresNameTheirCause) {
   EXPECT_EQ(mount.error().code, Code::kNotFound) << mount.error().message;
   Start("trap 'exit 0' TERM; while :; do sleep 0.1; done");
   const auto twice = engine_->Run({"--detach", "--name", name_, kImage, "true"});
-  EXPECT_EQ(twice.error().code, Code::kUsage) << twice.error().message;
+  EXPECT_EQ(twice.error().code, Code::kBusy) << twice.error().message;
   const auto device = engine_->Run({"--rm", "--device", "/dev/tenstorrent/77:/dev/tenstorrent/77", kImage, "true"});
   EXPECT_EQ(device.error().code, Code::kDeviceLost) << device.error().message;
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
 
 #include "launch/launch.h"
 #include "launch/native_servers.h"
@@ -46,6 +47,7 @@ case "$1" in
   image) case "$*" in *Size*) echo 1000;; *) echo sha256:1111111111111111111111111111111111111111111111111111111111111111;; esac;;
   run) while [ $# -gt 0 ]; do [ "$1" = --name ] && name=$2; shift; done
     [ -e run-fails ] && { cat run-fails >&2; exit 125; }
+    [ -e run-is-slow ] && { echo false > "c-$name"; sleep 1; }
     echo true > "c-$name"; echo 4567cafe;;
   logs) for last; do :; done
     cat log 2>/dev/null
@@ -343,6 +345,18 @@ TEST_F(ContainerServeTest, StoppingWhatDoesNotRunIsNoError) {
   EXPECT_THAT(outcome->failures, IsEmpty());
 }
 
+TEST_F(ContainerServeTest, OfTwoThatStartAtOnceOneIsRefused) {
+  request_.detach = true;
+  Touch("run-is-slow");
+  const LaunchSettings settings = Settings();
+  const auto serve = [&] { return Launcher(settings).Serve(request_, nullptr).has_value(); };
+  auto other = std::async(std::launch::async, serve);
+  const bool first = serve(), second = other.get();
+  EXPECT_NE(first, second);
+  EXPECT_THAT(CallsOf("run"), SizeIs(1));
+  EXPECT_THAT(CallsOf("rm"), IsEmpty());
+}
+
 TEST_F(ContainerServeTest, WithoutAnEngineNothingRuns) {
   LaunchSettings settings = Settings();
   settings.store.engine.program = "no-engine";
@@ -500,7 +514,7 @@ TEST(PickPortTest, WantedPortIsExact) {
   ASSERT_TRUE(taken.listens());
   const auto port = PickPort(taken.port());
   ASSERT_FALSE(port);
-  EXPECT_EQ(port.error().code, Code::kUsage);
+  EXPECT_EQ(port.error().code, Code::kUnsupported);
   EXPECT_THAT(port.error().message, HasSubstr("--port"));
 }
 

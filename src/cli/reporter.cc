@@ -1,7 +1,6 @@
 #include "cli/reporter.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -131,7 +130,7 @@ class EventReporter : public ShownReporter {
 }  // namespace
 
 bool UseColor() {
-  static const bool use = !Globals().no_color && !IsSet("NO_COLOR") && ::isatty(STDERR_FILENO) == 1;
+  static const bool use = !Globals().no_color && !IsSet("NO_COLOR") && CanRedraw();
   return use;
 }
 
@@ -141,7 +140,7 @@ ReportStyle ChooseReportStyle(bool quiet) {
   if (progress != nullptr && std::string_view(progress) == "ndjson") return ReportStyle::kEvents;
   if (quiet) return ReportStyle::kQuiet;
   if (Globals().verbose) return ReportStyle::kVerbose;
-  return ::isatty(STDERR_FILENO) == 1 ? ReportStyle::kTerminal : ReportStyle::kPlain;
+  return CanRedraw() ? ReportStyle::kTerminal : ReportStyle::kPlain;
 }
 
 std::unique_ptr<ShownReporter> MakeReporter(ReportStyle style) {

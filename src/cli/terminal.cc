@@ -29,6 +29,8 @@ void PrintError(std::string_view sentence) { WriteLine("", sentence); }
 void PrintNote(std::string_view sentence) { WriteLine("note: ", sentence); }
 void PrintWarning(std::string_view sentence) { WriteLine("warning: ", sentence); }
 
+bool CanRedraw() { return ::isatty(STDERR_FILENO) == 1 && EnvironmentVariable("TERM") != "dumb"; }
+
 std::string OneLine(std::string_view text) {
   std::string line(text);
   for (char& c : line) {
@@ -37,7 +39,7 @@ std::string OneLine(std::string_view text) {
   return line;
 }
 
-Progress::Progress(std::string label) : label_(OneLine(label)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string label) : label_(OneLine(label)), terminal_(CanRedraw()) {}
 
 Progress::~Progress() { Clear(); }
 

@@ -22,6 +22,9 @@ void PrintNote(std::string_view sentence);
 // "sightline: warning: <sentence>"
 void PrintWarning(std::string_view sentence);
 
+// Whether standard error is a terminal that obeys escape codes: not where TERM is dumb.
+bool CanRedraw();
+
 // Control characters (of file names) as "?", so that they cannot move a terminal's cursor.
 std::string OneLine(std::string_view text);
 

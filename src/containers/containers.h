@@ -104,8 +104,9 @@ struct ContainerRow {
 
 // What a failed `run` leaves behind is an Error whose sentence names the cause and the remedy: a port that is taken, a
 // name in use, a missing device or image, another architecture, limits that may not be raised, an OCI runtime that does
-// not work here. Codes: kUsage (port), kNotFound (image), kDeviceLost (device), kUnsupported (architecture, runtime,
-// limits), kUnreachable (no daemon), kNoPermission (its socket), kInternal (anything else, with the engine's words).
+// not work here. Codes: kBusy (name), kNotFound (image), kDeviceLost (device), kUnsupported (port, architecture,
+// runtime, limits), kUnreachable (no daemon), kNoPermission (its socket), kInternal (anything else, with the engine's
+// words).
 class ContainerEngine {
  public:
   // The program that `options` name, else docker where it is on PATH and its daemon answers, else podman where it is on

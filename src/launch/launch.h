@@ -40,9 +40,9 @@ Result<LaunchSettings> LaunchSettingsFromEnvironment();
 // How long a server may take to become ready: TT_MODEL_READY_TIMEOUT, a whole number of seconds, else four hours.
 Result<std::chrono::seconds> ReadyTimeoutFromEnvironment();
 
-// `wanted`, or kUsage where it is taken; else the first free one of 100 from 20000 on, kBusy naming --port without any.
-// Free is where the wildcard address can be bound, with SO_REUSEADDR. Other reasons for which it cannot are said as
-// they are: kNoPermission for a port that this user may not bind.
+// `wanted`, or kUnsupported where it is taken; else the first free one of 100 from 20000 on, kBusy naming --port
+// without any. Free is where the wildcard address can be bound, with SO_REUSEADDR. Other reasons for which it cannot
+// are said as they are: kNoPermission for a port that this user may not bind.
 Result<int> PickPort(std::optional<int> wanted);
 
 // The profile under which a package runs natively.
@@ -148,7 +148,7 @@ class Launcher {
   Store& store();
 
   // Finds or fetches the package, its image or nothing, and its weights; starts it and waits until its log says that it
-  // is ready. kBusy when it runs already or no port or device is free, kUsage for a port that is taken.
+  // is ready. kBusy when it runs already or no port or device is free, kUnsupported for a port that is taken.
   StoreResult<ServeReport> Serve(const ServeRequest& request, Reporter* reporter, std::stop_token stop = {});
   // The command that Serve would run, on the first port that it would try, as one line for a shell. Creates nothing,
   // starts nothing, needs no engine.

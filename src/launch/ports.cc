@@ -36,9 +36,10 @@ Result<int> PickPort(std::optional<int> wanted) {
   if (wanted) {
     SIGHTLINE_ASSIGN_OR_RETURN(const bool free, IsFree(*wanted));
     if (free) return *wanted;
-    return Fail(Code::kUsage, fmt::format("port {} is taken: give another one with --port, or none for the next free "
-                                          "one from {} on",
-                                          *wanted, kDefaultPort));
+    return Fail(Code::kUnsupported,
+                fmt::format("port {} is taken: give another one with --port, or none for the next free "
+                            "one from {} on",
+                            *wanted, kDefaultPort));
   }
   constexpr int kAttempts = 100;
   for (int port = kDefaultPort; port < kDefaultPort + kAttempts; ++port) {

@@ -170,6 +170,8 @@ StoreStatus ContainerServing::RunContainer(const ContainerEngine& engine) {
 
 StoreStatus ContainerServing::Start(const ContainerEngine& engine) {
   Step step(reporter_, "container", "starting the container");
+  // Others that start meanwhile would take the name, or the chips. Where no lock can be made there is none.
+  const auto lock = FileLock::Take(settings_.servers / "containers.lock", FileLock::Kind::kExclusive);
   SIGHTLINE_RETURN_IF_ERROR(CheckNotRunning(engine));
   SIGHTLINE_ASSIGN_OR_RETURN(const bool left_over, engine.Exists(plan_.name));
   if (left_over) SIGHTLINE_RETURN_IF_ERROR(engine.Remove(plan_.name, true));

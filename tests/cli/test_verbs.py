@@ -157,7 +157,7 @@ class Terminal(ProgramTest):
     def shown_by(self, *arguments):
         """What a terminal gets from the program."""
         controller, terminal = pty.openpty()
-        process = subprocess.Popen([BINARY, *arguments], env=self.environment, cwd=self.scratch,
+        process = subprocess.Popen([BINARY, *arguments], env={**self.environment, "TERM": "xterm"}, cwd=self.scratch,
                                    stdout=subprocess.DEVNULL, stderr=terminal)
         os.close(terminal)
         shown = b""

@@ -91,6 +91,13 @@ class QuestionTest(StoreTest):
                 self.assertEqual(pull.wait(30), 128 + stop)
                 self.assertTrue(self.echoes())
 
+    def test_dumb_terminal_gets_lines_alone(self):
+        pull = self.ask("pull", "org/my-dit", environment={"TERM": "dumb"})
+        self.read_until("→ sightline serve org/my-dit")
+        self.assertEqual(pull.wait(30), 0)
+        self.assertIn("✓ downloading the image", self.said)
+        self.assertNotIn("\x1b", self.said)
+
     def test_removing_everything(self):
         self.output_of("pull", "org/my-dit")
         remove = self.ask("rm", "--all")

@@ -87,7 +87,7 @@ class NativeServeTest(ServingTest):
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
             port = taken.getsockname()[1]
             done = self.run_program("serve", "gaze-lle", "--native", "--port", port)
-        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.returncode, 1)
         self.assertIn(f"port {port} is taken", done.stderr)
 
     def test_removed_package_runs_no_more(self):
