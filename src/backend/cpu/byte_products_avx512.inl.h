@@ -3,11 +3,14 @@
 
 namespace {
 
-// _mm512_dpbusd_epi32, but g++ 12 would keep its sums in memory; so it would after a cast to __m512i.
+// _mm512_dpbusd_epi32 without its casts to __m512i and back, with which g++ 12 keeps the sums of a loop in memory.
 template <class Ints>
 inline Ints AddByteProducts(Ints sum, Ints unsigned_bytes, Ints signed_bytes) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
-  return sum;
+#ifdef __clang__
+  return (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)unsigned_bytes, (__m512i)signed_bytes);
+#else
+  return __builtin_ia32_vpdpbusd_v16si(sum, unsigned_bytes, signed_bytes);
+#endif
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ template <class Isa, int kRows, int kVectors, class Start>
   }
 }
 
-// Keeps g++ from splitting sums of a loop into one variable for the loop and one for what follows, in memory.
+// Keeps g++ 12 from splitting 16-bit sums of a loop into one variable for the loop and one for what follows, in memory.
 template <class Isa, int kRows, int kVectors>
 [[gnu::always_inline]] inline void KeepInRegisters(IntSums<Isa, kRows, kVectors>& sums) {
   if constexpr (kHasRegisters<Isa>) {
@@ -98,14 +98,6 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
-// The same as a call: what follows a loop with inline assembly makes g++ 12 keep the loop's sums in memory.
-template <class Isa, int kRows, int kVectors>
-[[gnu::noinline]] void CallAddScaled(const Int8Group* x, int64_t x_stride, const char* scales,
-                                     const IntSums<Isa, kRows, kVectors>& sums, bool fresh, float* c,
-                                     int64_t c_stride) {
-  AddScaled<Isa, kRows, kVectors>(x, x_stride, scales, sums, fresh, c, c_stride);
-}
-
 // A tile of an integer product. Product::SumPart sets the integer sums of one group of weights; a group of x holds
 // kParts of those.
 template <class Product, int kRows, int kVectors>
@@ -121,11 +113,7 @@ void MultiplyGroups(PanelTask<Product> task) {
       IntSums<Isa, kRows, kVectors> sums;
       Product::template SumPart<kRows, kVectors>(task.x + group, task.x_stride, part, panel + kScaleBytes, ahead, sums);
       const bool fresh = !task.resume && group == 0 && part == 0;
-      if constexpr (kDotsBytes<Isa>) {
-        CallAddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums, fresh, task.c, task.c_stride);
-      } else {
-        AddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums, fresh, task.c, task.c_stride);
-      }
+      AddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums, fresh, task.c, task.c_stride);
     }
   }
 }
@@ -166,9 +154,13 @@ struct Int8WordProduct {
   }
 };
 
-// 8-bit weights, stored unsigned, four products at a time.
-template <class Isa_>
+// A signed byte plus kInt8Offset, for all four.
+constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080);
+
+// 8-bit weights, stored unsigned or made so on the way, four products at a time.
+template <class Isa_, Int8Layout kLayout = Int8Layout::kOffsetFours>
 struct Int8ByteProduct {
+  static_assert(kLayout != Int8Layout::kPairs);
   using Isa = Isa_;
   using Operand = Int8Operand<Isa>;
   using Weight = Int8Column;
@@ -189,17 +181,19 @@ struct Int8ByteProduct {
     });
     const int first = part * kWeightGroupValues;
     for (int k = first; k < first + kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
-      ahead.Fetch();
+      ahead.FetchAll();
       typename Isa::Ints row[kVectors];
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes);
+      for (int j = 0; j < kVectors; ++j) {
+        row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes);
+        if constexpr (kLayout == Int8Layout::kFours) row[j] ^= Isa::SetInts(kSignBits);
+      }
       AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
-      KeepInRegisters<Isa, kRows, kVectors>(sums);
     }
   }
 };
 
-// A mask for every byte.
+// The low half of every byte.
 alignas(64) constexpr unsigned char kLowHalves[64] = {15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
                                                       15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
                                                       15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
@@ -258,7 +252,7 @@ struct Int4Product {
         row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes) >> kShift & LoadInts<Isa>(low_halves);
       }
       AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
-      KeepInRegisters<Isa, kRows, kVectors>(sums);
+      if constexpr (!kDotsBytes<Isa>) KeepInRegisters<Isa, kRows, kVectors>(sums);
     }
   }
 };

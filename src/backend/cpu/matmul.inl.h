@@ -40,7 +40,7 @@ typename Isa::Bits LoadBits(const uint16_t* from) {
   return bits;
 }
 
-// Memory that will be read soon, brought nearer a cache line or less with each step of the inner loop.
+// Memory that will be read soon, brought nearer a cache line with each step of the inner loop.
 struct Ahead {
   const char* at = nullptr;
   int64_t step = 0;
@@ -48,6 +48,11 @@ struct Ahead {
   [[gnu::always_inline]] void Fetch() {
     __builtin_prefetch(at, 0, 2);
     at += step;
+  }
+  // Also what lies between steps of more than a line: for few rows, whose steps are long.
+  [[gnu::always_inline]] void FetchAll() {
+    if (step > 64) __builtin_prefetch(at + step / 2, 0, 2);
+    Fetch();
   }
   // All cache lines of so many steps.
   [[gnu::always_inline]] void FetchLines(int64_t steps) {
@@ -334,8 +339,19 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   }
 }
 
+// Those that have another product for a few rows.
+template <class Product>
+inline constexpr bool kDiffersForFewRows = requires {
+  typename Product::OfFewRows;
+};
+
 template <class Product, class Finish>
 void Multiply(const MatmulTask& task, Finish finish) {
+  if constexpr (kDiffersForFewRows<Product>) {
+    if (task.row_end - task.row_begin <= kTileRows) {
+      return MultiplyPanels<typename Product::OfFewRows>(task, finish);
+    }
+  }
   if constexpr (kInTiles<Product>) {
     MultiplyInTiles<Product>(task, finish);
   } else {

@@ -198,6 +198,8 @@ struct TileInt8Product {
   using Operand = Int8Operand<Isa>;
   using Weight = Int8Column;
   using Tiles = typename Isa::Tiles;
+  // Reads memory faster, and a few rows wait for nothing else.
+  using OfFewRows = Int8ByteProduct<Isa, Int8Layout::kFours>;
   static constexpr int kPair = 1, kParts = 2;
   static constexpr int64_t kStepDepth = 1;  // a group, which is kParts steps
   static constexpr int64_t Steps(int64_t depth) { return depth * kParts; }
