@@ -79,8 +79,9 @@ void LocateVerb::DeclareAnswering(OptionSet& options) {
   options.Flag("--reference", generation.reference, "as the published program, without guards; EXIF and alpha ignored");
   options.Whole("--max-new-tokens", generation.max_new_tokens, 1, kMostTokens, "of the answer (default 1024)");
   options.Real("--temperature", sampling.temperature, 0, 100, "0: the most probable token (default)");
-  options.Real("--top-p", sampling.top_p, 0, 1, "with a temperature (default 1)");
-  options.Whole("--top-k", sampling.top_k, 0, 1'000'000, "with a temperature; 0: all (default)");
+  options.Real("--top-p", sampling.top_p, 0, 1,
+               "choose among the most probable that have so much together (default 1)");
+  options.Whole("--top-k", sampling.top_k, 0, 1'000'000, "choose among the N most probable; 0: all (default)");
   options.Real("--repetition-penalty", sampling.repetition_penalty, 0.1, 10, "default 1");
   options.Whole("--seed", sampling.seed, 0, std::numeric_limits<int64_t>::max(), "of drawing tokens (default 0)");
 }

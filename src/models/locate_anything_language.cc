@@ -1,7 +1,7 @@
 // The decoder of LocateAnything as a checkpoint of its own.
 #include <algorithm>
-#include <cstring>
 
+#include "models/locate_anything_weights.h"
 #include "models/models.h"
 
 namespace sightline {
@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "language_model.";
 constexpr std::string_view kHead = "language_model.lm_head.weight";
-constexpr std::string_view kEmbedding = "language_model.model.embed_tokens.weight";
 
 size_t BytesOf(const TensorView& view) { return static_cast<size_t>(ElementCount(view.shape)) * SizeOf(view.dtype); }
 
@@ -27,14 +26,6 @@ Status CopyTensor(const TensorView& view, PieceSink sink) {
   }
   ReleasePages({view.data, BytesOf(view)});
   return {};
-}
-
-bool HeadIsEmbedding(const CheckpointFolder& checkpoint) {
-  const TensorView *head = checkpoint.Find(kHead), *embedding = checkpoint.Find(kEmbedding);
-  if (head == nullptr) return true;
-  const bool same = head->dtype == embedding->dtype && std::memcmp(head->data, embedding->data, BytesOf(*head)) == 0;
-  ReleasePages({head->data, BytesOf(*head)});
-  return same;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace sightline {
 namespace {
 
 // Raised whenever what is folded, or how, changes: packed files of other revisions are made again.
-constexpr int kFoldingRevision = 1;
+constexpr int kFoldingRevision = 2;
 
 const std::string kEmbedding = "language_model.model.embed_tokens.weight";
 const std::string kHead = "language_model.lm_head.weight";
@@ -101,19 +101,24 @@ void PlanLanguage(Planner planner, const LocateConfig::Language& language, Locat
   planner.Matrix(&weights->head, kEmbedding, language.vocabulary, hidden);
 }
 
-// The release stores the tied head a second time. Costs a read of both, so it is done when packing only.
-bool HeadDiffers(const CheckpointFolder& checkpoint) {
-  const TensorView& embedding = *checkpoint.Find(kEmbedding);
-  const TensorView* head = checkpoint.Find(kHead);
-  if (head == nullptr) return false;
-  const auto a = BytesOf(embedding), b = BytesOf(*head);
-  const bool differs = a.size() != b.size() || std::memcmp(a.data(), b.data(), a.size()) != 0;
-  ReleasePages(a);
-  ReleasePages(b);
-  return differs;
-}
-
 }  // namespace
+
+bool HeadIsEmbedding(const CheckpointFolder& checkpoint) {
+  constexpr size_t kPiece = size_t{8} << 20;
+  const TensorView* head = checkpoint.Find(kHead);
+  if (head == nullptr) return true;
+  auto a = BytesOf(*head), b = BytesOf(*checkpoint.Find(kEmbedding));
+  bool same = a.size() == b.size();
+  while (same && !a.empty()) {
+    const size_t count = std::min(a.size(), kPiece);
+    same = std::memcmp(a.data(), b.data(), count) == 0;
+    for (auto* rest : {&a, &b}) {
+      ReleasePages(rest->first(count));
+      *rest = rest->subspan(count);
+    }
+  }
+  return same;
+}
 
 Result<std::shared_ptr<LocateAnything::Weights>> PrepareLocateWeights(
     const Backend& backend, const CheckpointFolder& checkpoint, const LocateConfig& config, LocatePrecision precision,
@@ -122,16 +127,22 @@ Result<std::shared_ptr<LocateAnything::Weights>> PrepareLocateWeights(
   WeightPlan plan(backend, packing);
   PlanVision({plan, checkpoint, precision.vision}, config, weights.get());
   PlanLanguage({plan, checkpoint, precision.language}, config.language, weights.get());
+  // Costs a read of both, so it is found out when packing, and kept for later starts.
+  WeightVector head_differs;
+  plan.Vector(&head_differs, kHead + ".differs", {1}, [checkpoint](std::span<float> out) -> Status {
+    out[0] = HeadIsEmbedding(checkpoint) ? 0 : 1;
+    return {};
+  });
 
   const std::string key = fmt::format("locate-anything {}; vision {}; language {}; {}", kFoldingRevision,
                                       backend.PackedLayout(precision.vision), backend.PackedLayout(precision.language),
                                       checkpoint.identity());
   const std::filesystem::path path = PackedPath(cache_folder, "locate-anything", key);
-  if (!PackedFile::Open(path, key) && HeadDiffers(checkpoint)) {
+  SIGHTLINE_ASSIGN_OR_RETURN(const PackedFile file, plan.Bind(path, key));
+  if (head_differs[0] != 0) {
     warnings->push_back(fmt::format("{}: {} differs from {}, which config.json ties to it; the latter is used",
                                     checkpoint.source(), kHead, kEmbedding));
   }
-  SIGHTLINE_ASSIGN_OR_RETURN(const PackedFile file, plan.Bind(path, key));
   weights->packed = file.owner();
   for (const PackedFile::Entry& entry : file.entries()) weights->packed_bytes += entry.bytes.size();
   weights->checkpoint = checkpoint;

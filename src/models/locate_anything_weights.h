@@ -47,6 +47,9 @@ struct LocateAnything::Weights {
   size_t packed_bytes = 0;
 };
 
+// The release stores the tied head a second time. Reads both tensors, a few megabytes at a time.
+bool HeadIsEmbedding(const CheckpointFolder& checkpoint);
+
 // Packs or maps, and binds. The checkpoint has been checked. Pages of the checkpoint are given back while packing.
 Result<std::shared_ptr<LocateAnything::Weights>> PrepareLocateWeights(
     const Backend& backend, const CheckpointFolder& checkpoint, const LocateConfig& config, LocatePrecision precision,

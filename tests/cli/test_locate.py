@@ -159,6 +159,21 @@ class Folders(LocateTest):
             folder = self.changed("config.json", lambda config: config.update({name: value}))
             self.assert_fails(6, expected, "locate", CAR, "car", "--weights", folder)
 
+    def test_a_head_that_is_not_the_embedding_is_told_at_every_start(self):
+        folder = self.changed("config.json", lambda config: None)
+        name = "model-00001-of-00001.safetensors"
+        (folder / name).unlink()
+        shutil.copy(self.puppet / name, folder / name)
+        with open(folder / name, "r+b") as file:
+            header_bytes = int.from_bytes(file.read(8), "little")
+            head = json.loads(file.read(header_bytes))["language_model.lm_head.weight"]
+            file.seek(8 + header_bytes + head["data_offsets"][1] - 1)
+            file.write(b"\x3f")
+        for _ in range(2):
+            done = self.run_program("locate", CAR, "car", "--weights", folder)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(b"warning: %s: language_model.lm_head.weight differs" % os.fsencode(folder), done.stderr)
+
     def test_models_of_another_kind_are_refused(self):
         for part, name, value, told in (
                 ("text_config", "rope_scaling", {"type": "yarn", "factor": 4}, 'is {"type":"yarn","factor":4}, expected null'),
