@@ -87,7 +87,10 @@ TEST(LocateFields, ScalingFollowsFromWhatIsGiven) {
 
 TEST(LocateFields, NullIsAbsent) {
   EXPECT_TRUE(Parse(R"({"image":"Zm9v","query":"car","images":null})"));
+  EXPECT_TRUE(Parse(R"({"image":null,"query":"car","images":["Zm9v"]})"));
+  EXPECT_TRUE(Parse(R"({"image":"Zm9v","query":null,"task":"read_text"})"));
   EXPECT_EQ(Refused(R"({"query":"car","images":null})").code, Code::kMissingField);
+  EXPECT_EQ(Refused(R"({"image":null,"query":"car"})").message, "image is null, expected a picture as base64 text");
   EXPECT_THAT(Refused(R"({"image":"Zm9v","query":"car","images":null,"images":null})").message, HasSubstr("twice"));
 }
 

@@ -20,6 +20,13 @@ size_t CountCharacters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
+// A field that this request cannot do without.
+tl::unexpected<Error> Absent(const JsonObjectRead& object, std::string name, std::string_view expected) {
+  const bool null = object.names.contains(name);
+  std::string message = fmt::format("{} is {}, expected {}", name, null ? "null" : "missing", expected);
+  return Fail(null ? Code::kInvalidRequest : Code::kMissingField, std::move(message), std::move(name));
+}
+
 // Reads the fields of one request, one after the other, as they come.
 class Reader {
  public:
@@ -45,12 +52,12 @@ class Reader {
   Status ReadTopK(JsonValue& value);
   Status ReadNumber(JsonValue& value, double* target);
   Status CheckPictures(const JsonObjectRead& object) const;
-  Status CheckQuery(bool given) const;
+  Status CheckQuery(const JsonObjectRead& object) const;
   void ChooseScaling();
 
   const LocateLimits limits_;
   LocateFields fields_;
-  bool images_given_ = false;
+  bool image_given_ = false, images_given_ = false, query_given_ = false;
   std::optional<int64_t> token_limit_;
   std::optional<std::optional<PatchGrid>> grid_;
 };
@@ -63,7 +70,10 @@ Status Reader::AddFile(JsonValue& value) {
   return {};
 }
 
-Status Reader::ReadImage(JsonValue& value) { return AddFile(value); }
+Status Reader::ReadImage(JsonValue& value) {
+  image_given_ = true;
+  return AddFile(value);
+}
 
 Status Reader::ReadImages(JsonValue& value) {
   images_given_ = true;
@@ -77,6 +87,7 @@ Status Reader::ReadImages(JsonValue& value) {
 }
 
 Status Reader::ReadQuery(JsonValue& value) {
+  query_given_ = true;
   std::vector<std::string>& query = fields_.question.query;
   if (!value.IsList()) {
     SIGHTLINE_ASSIGN_OR_RETURN(const std::string_view text, value.Text());
@@ -141,7 +152,7 @@ Status Reader::ReadNumber(JsonValue& value, double* target) {
 }
 
 Status Reader::CheckPictures(const JsonObjectRead& object) const {
-  if (object.names.contains("image") && images_given_ && !fields_.files.empty()) {
+  if (image_given_ && images_given_ && !fields_.files.empty()) {
     return Fail(Code::kInvalidRequest, "image and images are both given, expected one of them", "images");
   }
   if (!fields_.files.empty()) return {};
@@ -149,15 +160,12 @@ Status Reader::CheckPictures(const JsonObjectRead& object) const {
     return Fail(Code::kInvalidRequest, fmt::format("images is empty, expected 1 to {} pictures", kMaxPictures),
                 "images");
   }
-  return Fail(Code::kMissingField, "image is missing, expected a picture as base64 text", "image");
+  return Absent(object, "image", "a picture as base64 text");
 }
 
-Status Reader::CheckQuery(bool given) const {
+Status Reader::CheckQuery(const JsonObjectRead& object) const {
   if (fields_.question.task == LocateTask::kReadText && fields_.query.empty()) return {};
-  if (!given) {
-    return Fail(Code::kMissingField,
-                fmt::format("query is missing, expected a text of 1 to {} characters", kMaxQueryCharacters), "query");
-  }
+  if (!query_given_) return Absent(object, "query", fmt::format("a text of 1 to {} characters", kMaxQueryCharacters));
   const size_t characters = CountCharacters(fields_.query);
   if (characters >= 1 && characters <= kMaxQueryCharacters) return {};
   return Fail(Code::kInvalidRequest,
@@ -179,9 +187,9 @@ Result<LocateFields> Reader::Read(std::string& body) {
   };
   SamplingOptions& sampling = fields_.generation.sampling;
   const JsonField fields[] = {
-      {"image", false, by(&Reader::ReadImage)},
+      {"image", true, by(&Reader::ReadImage)},
       {"images", true, by(&Reader::ReadImages)},
-      {"query", false, by(&Reader::ReadQuery)},
+      {"query", true, by(&Reader::ReadQuery)},
       {"max_new_tokens", true, by(&Reader::ReadMaxNewTokens)},
       {"return_overlay", true,
        [this](JsonValue& value) -> Status {
@@ -200,7 +208,7 @@ Result<LocateFields> Reader::Read(std::string& body) {
   };
   SIGHTLINE_ASSIGN_OR_RETURN(JsonObjectRead object, ReadJsonObject(body, fields));
   SIGHTLINE_RETURN_IF_ERROR(CheckPictures(object));
-  SIGHTLINE_RETURN_IF_ERROR(CheckQuery(object.names.contains("query")));
+  SIGHTLINE_RETURN_IF_ERROR(CheckQuery(object));
   SIGHTLINE_RETURN_IF_ERROR(CheckGenerationOptions(fields_.generation));
   if (fields_.query.empty()) fields_.question.query.clear();
   ChooseScaling();
