@@ -71,6 +71,27 @@ struct TileBlock {
     });
   }
 
+  // The same for sums that begin anew: each is stored, where `store`, and cleared right before it is needed, while the
+  // others are busy.
+  template <class Dot>
+  [[gnu::always_inline]] static void StepAnew(const char* rows, const char* panel, int64_t panel_stride, bool store,
+                                              int32_t* to, Dot dot) {
+    Each<kColumnTiles>([&](auto j) {
+      Each<kRowTiles>([&](auto i) {
+        constexpr int kSum = Sum(i.value, j.value);
+        if (store) StoreSum<i.value, j.value>(to, kColumnTiles * Isa::kLanes);
+        Tiles::template Zero<kSum>();
+        if constexpr (j.value == 0) {
+          Tiles::template Load<OfRows(i.value)>(rows + i.value * kStepsAtOnce * kTileSize, kTileRowBytes);
+        }
+        if constexpr (i.value == 0) {
+          Tiles::template Load<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
+        }
+        dot(Constant<kSum>(), Constant<OfRows(i.value)>(), Constant<OfPanel(j.value)>());
+      });
+    });
+  }
+
   [[gnu::always_inline]] static void LoadSums(const float* c, int64_t c_stride) {
     Each<kRowTiles>([&](auto i) {
       Each<kColumnTiles>([&](auto j) {
@@ -82,12 +103,14 @@ struct TileBlock {
 
   template <class Number>
   [[gnu::always_inline]] static void StoreSums(Number* c, int64_t c_stride) {
-    Each<kRowTiles>([&](auto i) {
-      Each<kColumnTiles>([&](auto j) {
-        Tiles::template Store<Sum(i.value, j.value)>(c + i.value * kTileHeight * c_stride + j.value * Isa::kLanes,
-                                                     c_stride * static_cast<int64_t>(sizeof(Number)));
-      });
-    });
+    Each<kRowTiles>([&](auto i) { Each<kColumnTiles>([&](auto j) { StoreSum<i.value, j.value>(c, c_stride); }); });
+  }
+
+ private:
+  template <int kRow, int kColumn, class Number>
+  [[gnu::always_inline]] static void StoreSum(Number* c, int64_t c_stride) {
+    Tiles::template Store<Sum(kRow, kColumn)>(c + kRow * kTileHeight * c_stride + kColumn * Isa::kLanes,
+                                              c_stride * static_cast<int64_t>(sizeof(Number)));
   }
 };
 
@@ -234,16 +257,18 @@ struct TileInt8Product {
         AddScaled<Block::kColumnTiles>(sums[part % 2], x.rows, x.scales[part / kParts], weight_scales,
                                        !task.resume && part == 0, task.c + column, task.c_stride);
       };
-      for (int64_t part = 0; part < parts; ++part, rows += kTileSize, panel += (1 + kTileHeight) * stride) {
-        Block::Clear();
-        Block::Step(rows, panel + stride, stride,
-                    [](auto sum, auto a, auto b) { Tiles::template DotBytes<sum.value, a.value, b.value>(); });
+      constexpr int64_t kColumns = Block::kColumnTiles * Isa::kLanes;
+      const int64_t part_bytes = (1 + kTileHeight) * stride;
+      for (int64_t part = 0; part < parts; ++part, rows += kTileSize, panel += part_bytes) {
+        Block::StepAnew(rows, panel + stride, stride, part > 0, sums[(part + 1) % 2],
+                        [](auto sum, auto a, auto b) { Tiles::template DotBytes<sum.value, a.value, b.value>(); });
         ahead.FetchLines(Block::kColumnTiles);
-        // While the tiles are busy. Their sums would not be there yet.
-        if (part > 0) add_scaled(part - 1, panel - (1 + kTileHeight) * stride);
-        Block::StoreSums(sums[part % 2], Block::kColumnTiles * Isa::kLanes);
+        // While the tiles are busy. The sums of the part before would not be there yet.
+        if (part > 1) add_scaled(part - 2, panel - 2 * part_bytes);
       }
-      add_scaled(parts - 1, panel - (1 + kTileHeight) * stride);
+      Block::StoreSums(sums[(parts - 1) % 2], kColumns);
+      if (parts > 1) add_scaled(parts - 2, panel - 2 * part_bytes);
+      add_scaled(parts - 1, panel - part_bytes);
     });
   }
 
