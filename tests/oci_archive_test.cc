@@ -215,7 +215,10 @@ TEST_F(ArchiveTest, SparseFilesAreRefused) {
   TarMember sparse{.name = "s", .content = "x", .type = 'S'};
   sparse.magic = "ustar  ";
   std::string bytes = Member(sparse);
-  bytes.replace(386, 24, "00001000000\00000000001\0", 24);  // one byte at 256 KiB
+  bytes.replace(386, 24,
+                "00001000000\0"
+                "00000000001\0",
+                24);  // one byte at 256 KiB
   bytes.replace(483, 12, "00077777777\0", 12);
   unsigned sum = 0;
   bytes.replace(148, 8, "        ");
