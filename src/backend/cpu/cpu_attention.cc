@@ -63,12 +63,11 @@ void CpuBackend::DoCopyKeyValues(const KeyValues& from, int64_t count, const Key
 
 Queries CpuBackend::DoSplitHeads(const Rows& projected, int heads, const Rope& rope, int64_t position,
                                  const KeyValues& cache) {
-  constexpr int64_t kRowsPerTask = 16;
   const FormatKernels& kernels = KernelsOf(cache.storage);
   const int64_t bytes = projected.rows * heads * cache.head_size * ElementBytes(cache.storage);
   Queries queries{Allocate(static_cast<size_t>(bytes)), projected.rows, heads, cache.head_size, cache.storage};
   ReserveScratch(SplitHeadsScratchElements(cache.head_size));
-  team_.Run(CeilDivide(projected.rows, kRowsPerTask), [&](int64_t task, int member) {
+  team_.Run(CeilDivide(projected.rows, kSplitRows), [&](int64_t task, int member) {
     kernels.split_heads({.projected = reinterpret_cast<const float*>(DataOf(projected)),
                          .query_heads = heads,
                          .key_heads = cache.heads,
@@ -78,8 +77,8 @@ Queries CpuBackend::DoSplitHeads(const Rows& projected, int heads, const Rope& r
                          .neighbours_turn = rope.pairs == RopePairs::kNeighbours,
                          .query_scale = QueryScale(cache.head_size),
                          .rows = projected.rows,
-                         .row_begin = task * kRowsPerTask,
-                         .row_end = std::min((task + 1) * kRowsPerTask, projected.rows),
+                         .row_begin = task * kSplitRows,
+                         .row_end = std::min((task + 1) * kSplitRows, projected.rows),
                          .first_key = position,
                          .queries = queries.block->data,
                          .keys = cache.keys->data,

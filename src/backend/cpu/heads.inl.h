@@ -42,6 +42,20 @@ class KeyValueWriter {
     for (int64_t i = 0; i < count; ++i) to[i * Operand::kPair] = channels[i];
   }
 
+  // Those of the even key `key` and of the next one.
+  [[gnu::always_inline]] void PutValuePair(int64_t head, int64_t key, int64_t channel, const Element* channels,
+                                           const Element* next_channels, int64_t count) const {
+    static_assert(Operand::kPair == 2);
+    const int64_t first = channel / kPanelColumns * kPanelColumns;
+    const int64_t width = layout_.values.width(first);
+    Element* to =
+        values_ + head * layout_.value_elements + layout_.values.offset(first) + key * width + 2 * (channel - first);
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t pair = channels[i] | static_cast<uint32_t>(next_channels[i]) << 16;
+      __builtin_memcpy(to + 2 * i, &pair, sizeof pair);
+    }
+  }
+
  private:
   using Isa = typename Operand::Isa;
   static constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
@@ -106,51 +120,61 @@ void Qkv(const MatmulTask& task, const float* bias, const HeadArrays& arrays) {
   });
 }
 
-// Turns the heads of one row. Channel c becomes x[c] * cosines[c] + x[partner of c] * sines[c], the sine with its sign.
-// (Buffers of a head lie in the task's scratch.)
+// Turns the heads of a task's rows. Channel c becomes x[c] * cosines[c] + x[partner of c] * sines[c], the sine with its
+// sign. (Buffers of a head lie in the task's scratch.)
 template <class Isa>
 class RowTurner {
  public:
   explicit RowTurner(const SplitHeadsTask& task)
       : task_(task),
         size_(task.head_size),
+        stride_(RoundUp(size_, kMostLanes)),
         cosines_(task.scratch),
-        sines_(cosines_ + RoundUp(size_, kMostLanes)),
-        partners_(sines_ + RoundUp(size_, kMostLanes)) {}
-
-  void StartRow(int64_t row) {
-    const int64_t half = size_ / 2;
-    for (int64_t p = 0; turns() && p < half; ++p) {
-      const float cosine = task_.cosine[row * half + p], sine = task_.sine[row * half + p];
-      const int64_t a = task_.neighbours_turn ? 2 * p : p, b = task_.neighbours_turn ? 2 * p + 1 : p + half;
-      cosines_[a] = cosines_[b] = cosine;
-      sines_[a] = -sine;
-      sines_[b] = sine;
-    }
+        sines_(cosines_ + kSplitRows * stride_),
+        partners_(sines_ + kSplitRows * stride_) {
+    for (int64_t row = task.row_begin; turns() && row < task.row_end; ++row) ReadAngles(row);
   }
 
   template <class Sink>
-  void Turn(const float* x, float factor, typename Sink::Element* y) const {
+  void Turn(int64_t row, const float* x, float factor, typename Sink::Element* y) const {
     const typename Isa::Vec times = Isa::Set(factor);
     if (!turns()) {
       StoreEach<Isa, Sink>(size_, y, [&](auto load) { return load(x) * times; });
       return;
     }
     FindPartners(x);
+    const float* cosines = cosines_ + (row - task_.row_begin) * stride_;
+    const float* sines = sines_ + (row - task_.row_begin) * stride_;
     StoreEach<Isa, Sink>(size_, y, [&](auto load) {
-      return Isa::MulAdd(load(x), load(cosines_), load(partners_) * load(sines_)) * times;
+      return Isa::MulAdd(load(x), load(cosines), load(partners_) * load(sines)) * times;
     });
   }
 
  private:
   bool turns() const { return task_.cosine != nullptr; }
 
+  void ReadAngles(int64_t row) {
+    const int64_t half = size_ / 2;
+    float* cosines = cosines_ + (row - task_.row_begin) * stride_;
+    float* sines = sines_ + (row - task_.row_begin) * stride_;
+    for (int64_t p = 0; p < half; ++p) {
+      const float cosine = task_.cosine[row * half + p], sine = task_.sine[row * half + p];
+      const int64_t a = task_.neighbours_turn ? 2 * p : p, b = task_.neighbours_turn ? 2 * p + 1 : p + half;
+      cosines[a] = cosines[b] = cosine;
+      sines[a] = -sine;
+      sines[b] = sine;
+    }
+  }
+
   void FindPartners(const float* x) const {
     const int64_t half = size_ / 2;
     if (task_.neighbours_turn) {
+      // Two floats as one number, turned about: in vectors, which are read again at once.
       for (int64_t p = 0; p < half; ++p) {
-        partners_[2 * p] = x[2 * p + 1];
-        partners_[2 * p + 1] = x[2 * p];
+        uint64_t pair;
+        __builtin_memcpy(&pair, x + 2 * p, sizeof pair);
+        pair = pair << 32 | pair >> 32;
+        __builtin_memcpy(partners_ + 2 * p, &pair, sizeof pair);
       }
     } else {
       __builtin_memcpy(partners_, x + half, static_cast<size_t>(half) * sizeof(float));
@@ -160,6 +184,7 @@ class RowTurner {
 
   const SplitHeadsTask& task_;
   const int64_t size_;
+  const int64_t stride_;  // from row to row of cosines and sines
   float* const cosines_;
   float* const sines_;
   float* const partners_;
@@ -168,30 +193,55 @@ class RowTurner {
 template <class Product>
 void SplitHeads(const SplitHeadsTask& task) {
   using Operand = typename Product::Operand;
+  using Isa = typename Operand::Isa;
   using Sink = typename Operand::Sink;
   using Element = typename Operand::Element;
-  constexpr int kPanelColumns = Operand::Isa::kLanes * Operand::Isa::kPanelVectors;
+  constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
   const int64_t size = task.head_size, group = task.query_heads / task.key_heads;
-  RowTurner<typename Operand::Isa> turner(task);
+  const int64_t stride = (task.query_heads + 2 * task.key_heads) * size;
+  const RowTurner<Isa> turner(task);
   const KeyValueWriter<Operand> writer(task.keys, task.values, task.capacity, task.head_size);
-  auto* head = reinterpret_cast<Element*>(task.scratch + 3 * RoundUp(size, kMostLanes));
-  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
-    turner.StartRow(row);
-    const float* x = task.projected + row * (task.query_heads + 2 * task.key_heads) * size;
-    for (int64_t i = 0; i < task.query_heads; ++i, x += size) {
-      auto* queries = static_cast<Element*>(task.queries);
+  auto* queries = static_cast<Element*>(task.queries);
+  auto* head = reinterpret_cast<Element*>(task.scratch + (2 * kSplitRows + 1) * RoundUp(size, kMostLanes));
+  Element* next_head = head + RoundUp(size, kMostLanes);
+  const auto each_row = [&](auto do_row) {
+    for (int64_t row = task.row_begin; row < task.row_end; ++row) do_row(row);
+  };
+  const float* x = task.projected;
+  for (int64_t i = 0; i < task.query_heads; ++i, x += size) {
+    each_row([&](int64_t row) {
       const int64_t index = (i / group * task.rows + row) * group + i % group;
-      turner.template Turn<Sink>(x, task.query_scale, queries + index * size);
-    }
-    for (int64_t i = 0; i < task.key_heads; ++i, x += size) {
-      turner.template Turn<Sink>(x, 1.0f, head);
+      turner.template Turn<Sink>(row, x + row * stride, task.query_scale, queries + index * size);
+    });
+  }
+  for (int64_t i = 0; i < task.key_heads; ++i, x += size) {
+    each_row([&](int64_t row) {
+      turner.template Turn<Sink>(row, x + row * stride, 1.0f, head);
       writer.PutKey(i, task.first_key + row, 0, head, size);
+    });
+  }
+  const auto each_panel = [&](auto put) {
+    for (int64_t channel = 0; channel < size; channel += kPanelColumns) {
+      put(channel, Smaller(kPanelColumns, size - channel));
     }
-    for (int64_t i = 0; i < task.key_heads; ++i, x += size) {
-      StoreEach<typename Operand::Isa, Sink>(size, head, [&](auto load) { return load(x); });
-      for (int64_t channel = 0; channel < size; channel += kPanelColumns) {
-        writer.PutValue(i, task.first_key + row, channel, head + channel, Smaller(kPanelColumns, size - channel));
+  };
+  for (int64_t i = 0; i < task.key_heads; ++i, x += size) {
+    for (int64_t row = task.row_begin; row < task.row_end; ++row) {
+      const int64_t key = task.first_key + row;
+      const auto copy = [&](int64_t of_row, Element* to) {
+        StoreEach<Isa, Sink>(size, to, [&](auto load) { return load(x + of_row * stride); });
+      };
+      copy(row, head);
+      if constexpr (Operand::kPair == 2) {
+        if (key % 2 == 0 && row + 1 < task.row_end) {
+          copy(++row, next_head);
+          each_panel([&](int64_t channel, int64_t count) {
+            writer.PutValuePair(i, key, channel, head + channel, next_head + channel, count);
+          });
+          continue;
+        }
       }
+      each_panel([&](int64_t channel, int64_t count) { writer.PutValue(i, key, channel, head + channel, count); });
     }
   }
 }

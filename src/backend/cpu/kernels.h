@@ -57,7 +57,8 @@ struct HeadArrays {
   int head_size = 0;
 };
 
-// Rows [row_begin, row_end) of a projection whose columns are [heads of queries, keys, values][channel].
+// Rows [row_begin, row_end), kSplitRows at most, of a projection whose columns are [heads of queries, keys,
+// values][channel].
 struct SplitHeadsTask {
   const float* projected = nullptr;
   int query_heads = 0;

@@ -103,7 +103,11 @@ constexpr int64_t AttentionScratchElements(int64_t keys, int head_size, int pane
 
 // Whole vectors of every instruction set.
 constexpr int64_t kMostLanes = 16;
-constexpr int64_t SplitHeadsScratchElements(int head_size) { return 5 * RoundUp(head_size, kMostLanes); }
+// Rows of a SplitHeadsTask at most: one head's keys of all of them are written together, since they share cache lines.
+constexpr int64_t kSplitRows = 16;
+constexpr int64_t SplitHeadsScratchElements(int head_size) {
+  return (2 * kSplitRows + 3) * RoundUp(head_size, kMostLanes);
+}
 
 }  // namespace
 }  // namespace sightline::cpu
