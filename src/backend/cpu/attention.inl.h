@@ -145,17 +145,29 @@ class Attender {
   // Whole panels: more keys than there are may be scored, which costs less than a tile of another width.
   void Score(int64_t first, int64_t count) const {
     const auto* queries = static_cast<const Element*>(task_.queries);
-    for (int64_t key = 0; key < count; key += kPanelColumns) {
-      const Element* panel = static_cast<const Element*>(task_.keys) + layout_.keys.offset(first + key);
-      MultiplyPanel<Product>({.x = queries,
-                              .x_stride = task_.head_size,
-                              .panel = panel,
-                              .depth = task_.head_size,
-                              .c = scores_ + key,
-                              .c_stride = stride_},
-                             task_.rows, layout_.keys.width(first + key), panel + layout_.keys.offset(kPanelColumns),
-                             [](int64_t, int64_t, float*) {});
+    const auto each_panel = [&](auto multiply) {
+      for (int64_t key = 0; key < count; key += kPanelColumns) {
+        const Element* panel = static_cast<const Element*>(task_.keys) + layout_.keys.offset(first + key);
+        multiply(PanelTask<Product>{.x = queries,
+                                    .x_stride = task_.head_size,
+                                    .panel = panel,
+                                    .depth = task_.head_size,
+                                    .c = scores_ + key,
+                                    .c_stride = stride_},
+                 layout_.keys.width(first + key));
+      }
+    };
+    if constexpr (kInTiles<Product>) {
+      if (RowsInTiles<Product>::Fit(task_.rows, task_.head_size)) {
+        const RowsInTiles<Product> rows(queries, task_.head_size, task_.rows, task_.head_size);
+        each_panel([&](const PanelTask<Product>& task, int64_t columns) { rows.Multiply(task, columns); });
+        return;
+      }
     }
+    each_panel([&](const PanelTask<Product>& task, int64_t columns) {
+      const Element* next = task.panel + layout_.keys.offset(kPanelColumns);
+      MultiplyPanel<Product>(task, task_.rows, columns, next, [](int64_t, int64_t, float*) {});
+    });
   }
 
   void Weigh(int64_t first, int64_t count) const {

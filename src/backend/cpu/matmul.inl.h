@@ -256,6 +256,8 @@ template <class Product, class Finish>
 void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns, Finish finish);
 template <class Product, class Finish>
 void MultiplyInTiles(const MatmulTask& task, Finish finish);
+template <class Product>
+class RowsInTiles;
 
 template <class Product, class Finish>
 void MultiplyPanelInRegisters(PanelTask<Product> task, int64_t rows, int64_t columns,

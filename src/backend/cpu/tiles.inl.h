@@ -301,6 +301,26 @@ constexpr int64_t DepthAtOnce(int64_t depth) {
   return RoundUp((depth + parts - 1) / parts, Product::kStepDepth);
 }
 
+// Rows of x in tiles, for several panels.
+template <class Product>
+class RowsInTiles {
+ public:
+  static constexpr bool Fit(int64_t rows, int64_t depth) {
+    return rows <= 2 * kTileHeight && depth <= DepthAtOnce<Product>(depth);
+  }
+
+  RowsInTiles(const typename Product::Operand::Element* x, int64_t x_stride, int64_t rows, int64_t depth) {
+    packed_.Copy(x, x_stride, rows, depth);
+  }
+
+  // The task's x is these rows.
+  void Multiply(const PanelTask<Product>& task, int64_t columns) const { Product::Multiply(packed_, task, columns); }
+
+ private:
+  const TileUse<typename Product::Isa> use_;
+  typename Product::PackedRows packed_;
+};
+
 // What MultiplyPanel does for other products.
 template <class Product, class Finish>
 void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns, Finish finish) {
