@@ -142,12 +142,22 @@ class RowTurner {
       StoreEach<Isa, Sink>(size_, y, [&](auto load) { return load(x) * times; });
       return;
     }
-    FindPartners(x);
     const float* cosines = cosines_ + (row - task_.row_begin) * stride_;
     const float* sines = sines_ + (row - task_.row_begin) * stride_;
-    StoreEach<Isa, Sink>(size_, y, [&](auto load) {
-      return Isa::MulAdd(load(x), load(cosines), load(partners_) * load(sines)) * times;
-    });
+    const auto turn = [&](const typename Isa::Vec& v, const typename Isa::Vec& partners, auto load) {
+      return Isa::MulAdd(v, load(cosines), partners * load(sines)) * times;
+    };
+    if (task_.neighbours_turn) {
+      StoreEach<Isa, Sink>(size_, y, [&](auto load) {
+        const typename Isa::Vec v = load(x);
+        return turn(v, SwapNeighbours<Isa>(v), load);
+      });
+      return;
+    }
+    const size_t half_bytes = static_cast<size_t>(size_ / 2) * sizeof(float);
+    __builtin_memcpy(partners_, x + size_ / 2, half_bytes);
+    __builtin_memcpy(partners_ + size_ / 2, x, half_bytes);
+    StoreEach<Isa, Sink>(size_, y, [&](auto load) { return turn(load(x), load(partners_), load); });
   }
 
  private:
@@ -163,22 +173,6 @@ class RowTurner {
       cosines[a] = cosines[b] = cosine;
       sines[a] = -sine;
       sines[b] = sine;
-    }
-  }
-
-  void FindPartners(const float* x) const {
-    const int64_t half = size_ / 2;
-    if (task_.neighbours_turn) {
-      // Two floats as one number, turned about: in vectors, which are read again at once.
-      for (int64_t p = 0; p < half; ++p) {
-        uint64_t pair;
-        __builtin_memcpy(&pair, x + 2 * p, sizeof pair);
-        pair = pair << 32 | pair >> 32;
-        __builtin_memcpy(partners_ + 2 * p, &pair, sizeof pair);
-      }
-    } else {
-      __builtin_memcpy(partners_, x + half, static_cast<size_t>(half) * sizeof(float));
-      __builtin_memcpy(partners_ + half, x, static_cast<size_t>(half) * sizeof(float));
     }
   }
 

@@ -55,6 +55,16 @@ void Store(typename Isa::Vec v, float* to) {
   __builtin_memcpy(to, &v, sizeof v);
 }
 
+template <class Isa>
+using PairsOf __attribute__((vector_size(4 * Isa::kLanes))) = uint64_t;
+
+// Elements 2 i and 2 i + 1 change places.
+template <class Isa>
+typename Isa::Vec SwapNeighbours(typename Isa::Vec v) {
+  const auto pairs = (PairsOf<Isa>)v;
+  return (typename Isa::Vec)(pairs << 32 | pairs >> 32);
+}
+
 // The first `count` < kLanes elements; the others are zero.
 template <class Isa>
 typename Isa::Vec LoadFirst(const float* from, int64_t count) {
