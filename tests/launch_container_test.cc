@@ -141,6 +141,7 @@ class ContainerServeTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
+  const ScopedVariable arguments_{"SIGHTLINE_CONTAINER_ARGS", ""};
   FakeProgram docker_{"docker"};
   ServeRequest request_;
   RecordingReporter reporter_;
