@@ -98,7 +98,7 @@ TEST(Codes, FollowTheHttpContract) {
   expect(Code::kNoPermission, "no_permission", 500, 500, 7);
   expect(Code::kOutOfMemory, "out_of_memory", 503, 503, 9);
   expect(Code::kDeviceLost, "device_lost", 503, 503, 10);
-  expect(Code::kUnsupported, "unsupported", 501, 501, 2);
+  expect(Code::kUnsupported, "unsupported", 501, 501, 1);
   expect(Code::kInternal, "internal", 500, 500, 1);
 }
 
