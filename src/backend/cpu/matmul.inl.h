@@ -298,6 +298,10 @@ struct FinishedTile {
   int64_t c_stride;
 };
 
+// Where weights are read as they lie, what is this far ahead is brought near: in time for memory, and not too much for
+// a second-level cache.
+constexpr int64_t kStreamAhead = 48 << 10;
+
 template <class Product, class Finish>
 void MultiplyPanels(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
@@ -315,9 +319,11 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   const auto multiply = [&](int64_t column, int64_t k) {
     const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
     const auto* panel = weights + layout.offset(column) + k / kInputs * width;
-    // What comes after this one. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
-    const auto* next =
-        panel + (task.order == MatmulOrder::kPanels ? depth / kInputs * width : layout.offset(kPanelColumns));
+    // What is read later. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
+    const auto* next = panel + layout.offset(kPanelColumns);
+    if (task.order == MatmulOrder::kPanels) {
+      next = reinterpret_cast<const typename Product::Weight*>(reinterpret_cast<const char*>(panel) + kStreamAhead);
+    }
     MultiplyPanel<Product>({.x = x + k,
                             .x_stride = task.x_stride,
                             .panel = panel,
