@@ -52,6 +52,17 @@ Result<Manifest> FirstProblem(Result<Reading> reading, const std::string& name) 
   return std::move(reading->manifest);
 }
 
+template <class Parse, class Read>
+std::vector<ManifestProblem> ProblemsOf(const std::filesystem::path& path, size_t limit, Parse parse, Read read) {
+  const auto bytes = ReadFile(path, limit);
+  if (!bytes) return {{"", 0, bytes.error().message}};
+  const auto root = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
+  if (!root) return {{"", 0, root.error().message}};
+  ProblemList problems;
+  read(*root, problems);
+  return problems.all();
+}
+
 std::vector<ManifestProblem> AllProblems(const Result<Reading>& reading) {
   if (!reading) return {{"", 0, reading.error().message}};
   return reading->problems.all();
@@ -100,8 +111,10 @@ Result<Manifest> Manifest::Parse(std::string_view text, const std::string& name)
 }
 
 std::vector<ManifestProblem> FindProblems(const std::filesystem::path& path, bool check_sources) {
-  if (path.extension() == ".json") return FindWireProblems(path);
-  if (path.filename() == kNativeManifestName) return FindNativeProblems(path);
+  if (path.extension() == ".json") return ProblemsOf(path, kMostJsonBytes, ParseJson, ReadWireManifest);
+  if (path.filename() == kNativeManifestName) {
+    return ProblemsOf(path, kMostDocumentBytes, ParseYaml, ReadNativePackage);
+  }
   return AllProblems(ReadPath(path, check_sources));
 }
 

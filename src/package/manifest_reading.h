@@ -18,8 +18,8 @@ void CheckManifestSources(const Manifest& manifest, const Value& root, ProblemLi
 // Line of the key at `path`, or of the nearest one around it.
 int LineOf(const Value& root, std::string_view path);
 
-// Everything that is wrong with a wire manifest, or a sightline.yaml.
-std::vector<ManifestProblem> FindWireProblems(const std::filesystem::path& path);
-std::vector<ManifestProblem> FindNativeProblems(const std::filesystem::path& path);
+// The same first stage of a wire manifest, and of a sightline.yaml; they have no others.
+WireManifest ReadWireManifest(const Value& root, ProblemList& problems);
+NativePackage ReadNativePackage(const Value& root, ProblemList& problems);
 
 }  // namespace sightline

@@ -94,7 +94,9 @@ NativeServe ReadServe(const Value& value, const std::string& model, ProblemList&
   return serve;
 }
 
-NativePackage ReadPackage(const Value& root, ProblemList& problems) {
+}  // namespace
+
+NativePackage ReadNativePackage(const Value& root, ProblemList& problems) {
   FieldReader fields(root, "", problems, UnknownKeys::kRefused);
   NativePackage package;
   const std::string schema = fields.RequiredText("schema");
@@ -116,8 +118,6 @@ NativePackage ReadPackage(const Value& root, ProblemList& problems) {
   return package;
 }
 
-}  // namespace
-
 std::vector<std::string> NativePackage::ServeOptions() const {
   std::vector<std::string> words;
   const auto add = [&words](const char* option, const auto& value) {
@@ -134,7 +134,7 @@ std::vector<std::string> NativePackage::ServeOptions() const {
 Result<NativePackage> NativePackage::Parse(std::string_view text, const std::string& name) {
   SIGHTLINE_ASSIGN_OR_RETURN(const Value root, ParseYaml(text, name));
   ProblemList problems;
-  NativePackage package = ReadPackage(root, problems);
+  NativePackage package = ReadNativePackage(root, problems);
   if (!problems.all().empty()) return tl::make_unexpected(ErrorOf(problems.all().front(), name));
   return package;
 }
@@ -142,16 +142,6 @@ Result<NativePackage> NativePackage::Parse(std::string_view text, const std::str
 Result<NativePackage> NativePackage::Load(const std::filesystem::path& path) {
   SIGHTLINE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path, kMostDocumentBytes));
   return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
-}
-
-std::vector<ManifestProblem> FindNativeProblems(const std::filesystem::path& path) {
-  const auto bytes = ReadFile(path, kMostDocumentBytes);
-  if (!bytes) return {{"", 0, bytes.error().message}};
-  const auto root = ParseYaml({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
-  if (!root) return {{"", 0, root.error().message}};
-  ProblemList problems;
-  ReadPackage(*root, problems);
-  return problems.all();
 }
 
 }  // namespace sightline

@@ -141,7 +141,9 @@ void ReadAllWeights(FieldReader& fields, ProblemList& problems, WireManifest& ma
   }
 }
 
-WireManifest ReadManifest(const Value& root, ProblemList& problems) {
+}  // namespace
+
+WireManifest ReadWireManifest(const Value& root, ProblemList& problems) {
   FieldReader fields(root, "", problems, UnknownKeys::kIgnored);
   WireManifest manifest;
   manifest.schema_version = fields.Text("schema_version").value_or("5");
@@ -170,12 +172,10 @@ WireManifest ReadManifest(const Value& root, ProblemList& problems) {
   return manifest;
 }
 
-}  // namespace
-
 Result<WireManifest> WireManifest::Parse(std::string_view text, const std::string& name) {
   SIGHTLINE_ASSIGN_OR_RETURN(const Value root, ParseJson(text, name));
   ProblemList problems;
-  WireManifest manifest = ReadManifest(root, problems);
+  WireManifest manifest = ReadWireManifest(root, problems);
   if (!problems.all().empty()) return tl::make_unexpected(ErrorOf(problems.all().front(), name));
   return manifest;
 }
@@ -183,16 +183,6 @@ Result<WireManifest> WireManifest::Parse(std::string_view text, const std::strin
 Result<WireManifest> WireManifest::Load(const std::filesystem::path& path) {
   SIGHTLINE_ASSIGN_OR_RETURN(const auto bytes, ReadFile(path, kMostJsonBytes));
   return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
-}
-
-std::vector<ManifestProblem> FindWireProblems(const std::filesystem::path& path) {
-  const auto bytes = ReadFile(path, kMostJsonBytes);
-  if (!bytes) return {{"", 0, bytes.error().message}};
-  const auto root = ParseJson({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
-  if (!root) return {{"", 0, root.error().message}};
-  ProblemList problems;
-  ReadManifest(*root, problems);
-  return problems.all();
 }
 
 std::string WireManifest::ToJson() const {

@@ -257,7 +257,6 @@ struct TileInt8Product {
         AddScaled<Block::kColumnTiles>(sums[part % 2], x.rows, x.scales[part / kParts], weight_scales,
                                        !task.resume && part == 0, task.c + column, task.c_stride);
       };
-      constexpr int64_t kColumns = Block::kColumnTiles * Isa::kLanes;
       const int64_t part_bytes = (1 + kTileHeight) * stride;
       for (int64_t part = 0; part < parts; ++part, rows += kTileSize, panel += part_bytes) {
         Block::StepAnew(rows, panel + stride, stride, part > 0, sums[(part + 1) % 2],
@@ -266,7 +265,7 @@ struct TileInt8Product {
         // While the tiles are busy. The sums of the part before would not be there yet.
         if (part > 1) add_scaled(part - 2, panel - 2 * part_bytes);
       }
-      Block::StoreSums(sums[(parts - 1) % 2], kColumns);
+      Block::StoreSums(sums[(parts - 1) % 2], Block::kColumnTiles * Isa::kLanes);
       if (parts > 1) add_scaled(parts - 2, panel - 2 * part_bytes);
       add_scaled(parts - 1, panel - part_bytes);
     });
