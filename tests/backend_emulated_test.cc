@@ -78,6 +78,7 @@ struct EmulatedTiles {
   static void Store(void* to, int64_t stride) {
     for (int i = 0; i < 16; ++i) std::memcpy(static_cast<char*>(to) + i * stride, tiles[kTile][i], 64);
   }
+  static void FetchToWrite(const char*) {}
   template <int kSum, int kRows, int kPanel>
   static void DotPairs() {
     Dot<float, uint16_t>(kSum, kRows, kPanel, FloatFromBF16);

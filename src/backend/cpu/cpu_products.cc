@@ -1,5 +1,7 @@
 // Products with weights: how they are cut into tasks.
 #include <algorithm>
+#include <atomic>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/int8_group.h"
@@ -11,10 +13,6 @@ namespace {
 
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
 constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
-// The same of weights, in tiles: what all rows of x meet one after the other.
-constexpr int64_t kResidentWeightBytes = 1200 << 10;
-// Rows of a task in tiles, which uses 1 KB of a row of x and as much of its sums at a time.
-constexpr int64_t kMostTileRows = 128;
 // Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
 constexpr int64_t kTaskColumns = 256;
 // Enough tasks that members who finish early find more.
@@ -53,38 +51,85 @@ struct MatmulPlan {
   int64_t columns = 0;     // of a task
   int64_t row_blocks = 0;  // in a group of rows
   int64_t column_blocks = 0;
+  int64_t depth_at_once = 0;
   MatmulOrder order = MatmulOrder::kDepth;
+  int64_t product_elements = 0;  // of scratch
+  int64_t row_tile_bytes = 0;
 
   MatmulPlan(int64_t group_rows, int64_t groups, const WeightMatrix& w, const Operand& x, const CpuKernels& kernels,
-             int threads) {
-    const int64_t tile = kernels.rows_at_once;
-    const int64_t row_bytes = DepthBlock(x.depth, x.element_bytes) * x.element_bytes;
-    const int64_t fitting =
-        kernels.in_tiles ? kMostTileRows : std::max<int64_t>(1, kResidentBytes / row_bytes / tile) * tile;
-    row_blocks = CeilDivide(group_rows, fitting);
-    rows = RoundUp(CeilDivide(group_rows, row_blocks), tile);
-    row_blocks = CeilDivide(group_rows, rows);
+             const FormatKernels& format, int threads) {
+    const int64_t tile = format.row_tile_bytes == nullptr ? kTileRows : kernels.rows_at_once;
     if (group_rows <= std::max(kFewRows, tile)) order = MatmulOrder::kPanels;
-
-    const int64_t panels = CeilDivide(w.outputs, kernels.panel_columns);
-    const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
-    const int64_t weight_bytes = static_cast<int64_t>(w.packed.size()) / w.outputs * kTaskColumns;
-    if (kernels.in_tiles && order == MatmulOrder::kDepth && weight_bytes <= kResidentWeightBytes) {
-      order = MatmulOrder::kRows;
+    const auto cut_rows = [&](int64_t most) {
+      rows = RoundUp(CeilDivide(group_rows, CeilDivide(group_rows, most)), tile);
+      row_blocks = CeilDivide(group_rows, rows);
+    };
+    int64_t most_columns = kTaskColumns;
+    depth_at_once = x.depth;
+    if (format.row_tile_bytes == nullptr) {
+      const int64_t row_bytes = DepthBlock(x.depth, x.element_bytes) * x.element_bytes;
+      cut_rows(std::max<int64_t>(1, kResidentBytes / row_bytes / tile) * tile);
+    } else {
+      static const auto knob = [](const char* n, int64_t d) { const char* v = getenv(n); return v ? atol(v) : d; };
+      static const int64_t kNear = knob("K_NEAR", 1280) << 10, kPartRows = knob("K_ROWS", 320), kPart = knob("K_PART", 400) << 10, kSums = knob("K_SUMS", 1280) << 10, kMin = knob("K_MIN", 256);
+      const int64_t tile_bytes = format.row_tile_bytes(tile, x.depth);
+      const int64_t fitting = kNear / tile_bytes * tile;
+      if (fitting >= std::min(kMin, group_rows)) {
+        cut_rows(fitting);
+      } else {
+        cut_rows(kPartRows);
+        const int64_t parts = CeilDivide(format.row_tile_bytes(rows, x.depth), kPart);
+        depth_at_once = RoundUp(CeilDivide(x.depth, parts), x.element_bytes == 2 ? 32 : 1);
+        most_columns = kSums / 4 / rows;
+      }
     }
-    const int64_t panels_per_task = std::min(CeilDivide(kTaskColumns, kernels.panel_columns), panels / wanted_blocks);
-    columns = std::max<int64_t>(1, panels_per_task) * kernels.panel_columns;
+    const int64_t panels = CeilDivide(w.outputs, kernels.panel_columns);
+    if (depth_at_once == x.depth) {
+      const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
+      most_columns = std::min(most_columns, panels / wanted_blocks * kernels.panel_columns);
+    } else {
+      const int64_t wanted_blocks = CeilDivide(threads, groups * row_blocks);
+      most_columns = std::min(most_columns, CeilDivide(panels , wanted_blocks) * kernels.panel_columns);
+    }
+    columns = std::max<int64_t>(1, most_columns / kernels.panel_columns) * kernels.panel_columns;
     column_blocks = CeilDivide(w.outputs, columns);
+    product_elements = ProductElements(rows, columns, kernels);
+    if (format.row_tile_bytes != nullptr) row_tile_bytes = RoundUp(format.row_tile_bytes(rows, depth_at_once), 64);
   }
 };
 
-// Block of columns that task `task` of `tasks` does. Members take tasks in turn, so each reads its own part of the
-// weights from one end to the other.
-int64_t StreamedBlock(int64_t task, int64_t tasks, int members) {
-  const int64_t stream = task % members, step = task / members;
-  const int64_t longer = tasks % members;  // streams that are one task longer
-  return stream * (tasks / members) + std::min(stream, longer) + step;
-}
+// Hands out the blocks of a product, [row block][block of columns]: every member goes through a part of its own from
+// one end to the other, so that it finds its rows in its cache and reads its own part of the weights as it lies; then
+// through what others have left.
+class BlockShares {
+ public:
+  BlockShares(int64_t blocks, int members) : shares_(static_cast<size_t>(members)) {
+    for (int64_t i = 0; i < members; ++i) {
+      shares_[static_cast<size_t>(i)].next = blocks * i / members;
+      shares_[static_cast<size_t>(i)].end = blocks * (i + 1) / members;
+    }
+  }
+
+  // At most as often as there are blocks.
+  int64_t Take(int member) {
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      Share& share = shares_[(static_cast<size_t>(member) + i) % shares_.size()];
+      if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
+      const int64_t block = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (block < share.end) return block;
+    }
+    SIGHTLINE_CHECK(false);
+    return 0;
+  }
+
+ private:
+  struct alignas(128) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+    int64_t row_block = -1;
+  };
+  std::vector<Share> shares_;
+};
 
 }  // namespace
 
@@ -93,11 +138,24 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
   if (x.rows == 0) return;
   const int64_t groups = x.rows / group_rows;
   const Operand operand(x);
-  const MatmulPlan plan(group_rows, groups, w, operand, kernels_, team_.size());
-  ReserveScratch(ProductElements(plan.rows, plan.columns, kernels_));
-  const bool weights_are_larger = w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
-  const auto run_block = [&](int64_t group, int64_t row_block, int64_t column_block, int member) {
-    const int64_t row = group * group_rows + row_block * plan.rows, column = column_block * plan.columns;
+  const FormatKernels& format = KernelsOf(w.precision);
+  const MatmulPlan plan(group_rows, groups, w, operand, kernels_, format, team_.size());
+  ReserveScratch(plan.product_elements + plan.row_tile_bytes / static_cast<int64_t>(sizeof(float)));
+  const int64_t row_blocks = groups * plan.row_blocks, blocks = row_blocks * plan.column_blocks;
+  // Neighbouring blocks share the larger of the two.
+  const bool share_weights = format.row_tile_bytes == nullptr && w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
+  BlockShares shares(blocks, team_.size());
+  std::vector<int64_t> row_blocks_in_tiles(static_cast<size_t>(team_.size()), -1);
+  team_.Run(blocks, [&](int64_t, int member) {
+    const int64_t block = shares.Take(member);
+    const int64_t row_block = share_weights ? block % row_blocks : block / plan.column_blocks;
+    const int64_t column_block = share_weights ? block / row_blocks : block % plan.column_blocks;
+    const int64_t group = row_block / plan.row_blocks;
+    const int64_t row = group * group_rows + row_block % plan.row_blocks * plan.rows;
+    const int64_t column = column_block * plan.columns;
+    int64_t& in_tiles = row_blocks_in_tiles[static_cast<size_t>(member)];
+    const bool rows_are_in_tiles = plan.depth_at_once == operand.depth && in_tiles == row_block;
+    in_tiles = row_block;
     run({.x = DataOf(x),
          .x_stride = operand.depth,
          .weights = w.packed.data(),
@@ -108,19 +166,10 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
          .column_begin = column,
          .column_end = std::min(column + plan.columns, w.outputs),
          .order = plan.order,
-         .product = ScratchOf(member)});
-  };
-  const int64_t row_blocks = groups * plan.row_blocks, tasks = row_blocks * plan.column_blocks;
-  team_.Run(tasks, [&](int64_t task, int member) {
-    // Neighbouring tasks share the larger of the two, which a member that does both finds in its cache.
-    int64_t row_block = task / plan.column_blocks, column_block = task % plan.column_blocks;
-    if (row_blocks == 1) {
-      column_block = StreamedBlock(task, tasks, team_.size());
-    } else if (weights_are_larger) {
-      row_block = task % row_blocks;
-      column_block = task / row_blocks;
-    }
-    run_block(row_block / plan.row_blocks, row_block % plan.row_blocks, column_block, member);
+         .product = ScratchOf(member),
+         .depth_at_once = plan.depth_at_once,
+         .row_tiles = reinterpret_cast<char*>(ScratchOf(member) + plan.product_elements),
+         .rows_are_in_tiles = rows_are_in_tiles});
   });
 }
 

@@ -21,7 +21,13 @@ enum class RowFormat { kF32, kBF16, kInt8 };
 enum class MatmulOrder {
   kDepth,   // a part of x stays near while it meets all panels
   kPanels,  // reads the weights as they lie, each panel over its whole depth: for few rows, which wait for memory
-  kRows,    // the weights stay near while rows of x meet them; in tiles only
+};
+
+// Where a product will be written, so that it can be brought near before.
+struct OutputRows {
+  char* at = nullptr;         // row 0, column 0; null: not known
+  int64_t stride = 0;         // bytes from row to row
+  int64_t element_bytes = 0;  // of a column
 };
 
 // Part of x * w^T: rows [row_begin, row_end) of x and columns [column_begin, column_end) of the product. column_begin
@@ -36,6 +42,12 @@ struct MatmulTask {
   int64_t column_begin = 0, column_end = 0;
   MatmulOrder order = MatmulOrder::kDepth;
   float* product = nullptr;  // scratch, ProductElements() floats
+  // Where products are computed in tiles (tiles.inl.h): the order is theirs, and rows of x are copied to `row_tiles`,
+  // so much of their depth at once, unless an earlier task did so.
+  int64_t depth_at_once = 0;
+  char* row_tiles = nullptr;
+  bool rows_are_in_tiles = false;
+  OutputRows output = {};
 };
 
 enum class LinearSink { kStoreF32, kStoreBF16, kAddF32 };
@@ -123,6 +135,8 @@ struct FormatKernels {
   void (*linear)(const MatmulTask& task, const LinearOutput& output) = nullptr;
   // Multiply-adds in registers; returns the number of operations done.
   int64_t (*spin)(int64_t rounds) = nullptr;
+  // Bytes of rows in tiles, where products are computed so; else null.
+  int64_t (*row_tile_bytes)(int64_t rows, int64_t depth) = nullptr;
   // The others are null in integer formats.
   // Rows of a task belong to one sequence, and row_begin is an even row of it.
   void (*qkv)(const MatmulTask& task, const float* bias, const HeadArrays& arrays) = nullptr;
@@ -133,7 +147,6 @@ struct FormatKernels {
 struct CpuKernels {
   int lanes = 0;                 // floats in a vector
   int panel_columns = 0;         // columns of a full panel
-  bool in_tiles = false;         // products are computed as tiles.inl.h says, where the format allows
   int rows_at_once = kTileRows;  // rows of a product whose sums are kept at once
   Int8Layout int8_layout = Int8Layout::kPairs;
   FormatKernels f32, bf16, int8, int8w, int4;

@@ -95,7 +95,12 @@ int64_t SpinInt4(int64_t rounds) {
 
 template <class Product, class HeadProduct>
 constexpr FormatKernels MakeFormat(RowFormat operand, int64_t (*spin)(int64_t)) {
-  return {operand, Linear<Product>, spin, Qkv<Product>, SplitHeads<HeadProduct>, Attention<HeadProduct>};
+  return {.operand = operand,
+          .linear = Linear<Product>,
+          .spin = spin,
+          .qkv = Qkv<Product>,
+          .split_heads = SplitHeads<HeadProduct>,
+          .attention = Attention<HeadProduct>};
 }
 
 template <class Isa>
@@ -182,10 +187,11 @@ template <class Isa>
 constexpr CpuKernels MakeTileKernels() {
   using Pairs = TilePairProduct<Isa>;
   CpuKernels kernels = MakeKernels<Isa>(MakeFormat<Pairs, Pairs>(RowFormat::kBF16, SpinTilePairs<Isa>));
-  kernels.in_tiles = true;
-  kernels.rows_at_once = 2 * kTileHeight;
+  kernels.bf16.row_tile_bytes = RowTileBytes<Pairs>;
+  kernels.rows_at_once = kPairRows;
   kernels.int8_layout = Int8Layout::kFours;
-  kernels.int8 = {RowFormat::kInt8, Linear<TileInt8Product<Isa>>, SpinTileBytes<Isa>};
+  using Bytes = TileInt8Product<Isa>;
+  kernels.int8 = {RowFormat::kInt8, Linear<Bytes>, SpinTileBytes<Isa>, RowTileBytes<Bytes>};
   return kernels;
 }
 

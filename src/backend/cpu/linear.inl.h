@@ -23,7 +23,10 @@ void LinearInto(const MatmulTask& task, const LinearOutput& output) {
   constexpr int kLanes = Isa::kLanes;
   auto* y = static_cast<typename Sink::Element*>(output.y);
   const float* bias = output.bias;
-  Multiply<Product>(task, [&](const FinishedTile& tile) {
+  constexpr int64_t kElementBytes = sizeof(typename Sink::Element);
+  MatmulTask product = task;
+  product.output = {reinterpret_cast<char*>(y), task.outputs * kElementBytes, kElementBytes};
+  Multiply<Product>(product, [&](const FinishedTile& tile) {
     const int64_t columns = Smaller(tile.columns, task.outputs - tile.column);
     for (int64_t i = 0; i < tile.rows; ++i) {
       const float* c = tile.c + i * tile.c_stride;

@@ -85,6 +85,7 @@ struct PanelTask {
   int64_t c_stride;
   bool resume = false;
   Ahead ahead = {};
+  OutputRows output = {};  // where c will go
 };
 
 // A tile of a product whose sums stay in registers: Product::Accumulate adds to them.
@@ -249,9 +250,7 @@ const TileFunction<Product>* TilesFor(int64_t columns) {
 
 // Products that are computed in tiles of the processor's: see tiles.inl.h.
 template <class Product>
-inline constexpr bool kInTiles = requires {
-  typename Product::PackedRows;
-};
+inline constexpr bool kInTiles = requires { Product::TileBytes(1); };
 template <class Product, class Finish>
 void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns, Finish finish);
 template <class Product, class Finish>

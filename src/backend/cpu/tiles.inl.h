@@ -1,6 +1,6 @@
-// Private: products in tiles, for processors that multiply 16 rows of 64 bytes by as much at once (AMX). Up to 32 rows
-// of x are copied into tiles of their own, so that a tile is 1 KB of memory whatever the stride of x, and what lies
-// beyond its last row and its depth is zero. Weights, keys and values are tiles as they lie in their panels (a step of
+// Private: products in tiles, for processors that multiply 16 rows of 64 bytes by as much at once (AMX). Rows of x are
+// copied into tiles of their own, two side by side for 32 rows, so that a tile is 1 KB of memory whatever the stride of
+// x, and what lies beyond its last row and its depth is zero. Weights, keys and values are tiles as they lie in their panels (a step of
 // 16 lanes deep is 16 rows of the panel). Rows of a tile do not meet, and k goes up in steps from the start, so the
 // bits of a row do not depend on the number of rows.
 #pragma once
@@ -16,8 +16,11 @@ namespace {
 constexpr int kTileHeight = 16;
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileSize = kTileHeight * kTileRowBytes;
-// Depth that is copied at once, in steps: both tiles of rows stay in the first-level cache beside the weights.
-constexpr int64_t kStepsAtOnce = 16;
+// Tiles are stored at least once in so many steps, if for nothing: a processor of 2024 that has stored none for some
+// 600 ns takes 280 ns to begin again.
+constexpr int64_t kStoreEvery = 8;
+// Rows whose sums are kept at once.
+constexpr int64_t kPairRows = 2 * kTileHeight;
 
 template <int kIndex>
 struct Constant {
@@ -42,6 +45,31 @@ struct TileUse {
   TileUse& operator=(const TileUse&) = delete;
 };
 
+// Rows of memory that will be written soon, brought near with each step of the inner loop: a store that misses the
+// caches waits longer for its line than a tile takes to compute.
+class RowsAhead {
+ public:
+  RowsAhead(const OutputRows& output, int64_t column, int64_t columns, int64_t rows, int64_t steps)
+      : at_(output.at + column * output.element_bytes),
+        stride_(output.stride),
+        bytes_(columns * output.element_bytes),
+        rows_(output.at == nullptr || steps == 0 ? 0 : rows),
+        rows_at_once_(steps == 0 ? 0 : (rows + steps - 1) / steps) {}
+
+  template <class Tiles>
+  [[gnu::always_inline]] void Fetch() {
+    for (int64_t i = 0; i < rows_at_once_ && rows_ > 0; ++i, --rows_, at_ += stride_) {
+      for (int64_t j = 0; j < bytes_; j += 64) Tiles::FetchToWrite(at_ + j);
+    }
+  }
+
+ private:
+  const char* at_;
+  const int64_t stride_, bytes_;
+  int64_t rows_;
+  const int64_t rows_at_once_;
+};
+
 // One or two tiles of rows by up to four or two of columns: their sums are tiles 0 to 3, x and the panel the others.
 template <class Isa, int kRowTiles_, int kColumnTiles_>
 struct TileBlock {
@@ -56,12 +84,11 @@ struct TileBlock {
     Each<kRowTiles * kColumnTiles>([](auto sum) { Tiles::template Zero<sum.value>(); });
   }
 
-  // dot(sum, tile of rows, tile of the panel) for all, with the tiles of x at `rows` (kStepsAtOnce apart), those of the
-  // panel at `panel`.
+  // dot(sum, tile of rows, tile of the panel) for all, with the tiles of x at `rows` and those of the panel at `panel`.
   template <class Dot>
   [[gnu::always_inline]] static void Step(const char* rows, const char* panel, int64_t panel_stride, Dot dot) {
     Each<kRowTiles>([&](auto i) {
-      Tiles::template Load<OfRows(i.value)>(rows + i.value * kStepsAtOnce * kTileSize, kTileRowBytes);
+      Tiles::template Load<OfRows(i.value)>(rows + i.value * kTileSize, kTileRowBytes);
     });
     Each<kColumnTiles>([&](auto j) {
       Tiles::template Load<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
@@ -82,7 +109,7 @@ struct TileBlock {
         if (store) StoreSum<i.value, j.value>(to, kColumnTiles * Isa::kLanes);
         Tiles::template Zero<kSum>();
         if constexpr (j.value == 0) {
-          Tiles::template Load<OfRows(i.value)>(rows + i.value * kStepsAtOnce * kTileSize, kTileRowBytes);
+          Tiles::template Load<OfRows(i.value)>(rows + i.value * kTileSize, kTileRowBytes);
         }
         if constexpr (i.value == 0) {
           Tiles::template Load<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
@@ -133,25 +160,25 @@ template <class Isa, class Multiply>
   }
 }
 
-// Copies `bytes` of every row into tiles, `rows` of them at most two tiles' height, and fills up with zeros.
+// Copies `bytes` of every row into pairs of tiles, kPairRows rows at most, and fills up with zeros.
 inline void CopyIntoTiles(const char* x, int64_t x_stride, int64_t rows, int64_t bytes, char* tiles) {
   const int64_t whole = bytes / kTileRowBytes, rest = bytes % kTileRowBytes;
-  const int64_t height = rows > kTileHeight ? 2 * kTileHeight : kTileHeight;
+  const int64_t height = rows > kTileHeight ? kPairRows : kTileHeight;
   for (int64_t i = 0; i < height; ++i) {
-    char* to = tiles + i / kTileHeight * kStepsAtOnce * kTileSize + i % kTileHeight * kTileRowBytes;
+    char* to = tiles + i * kTileRowBytes;
     if (i >= rows) {
       for (int64_t step = 0; step < whole + (rest > 0); ++step) {
-        __builtin_memset(to + step * kTileSize, 0, kTileRowBytes);
+        __builtin_memset(to + step * 2 * kTileSize, 0, kTileRowBytes);
       }
       continue;
     }
     const char* from = x + i * x_stride;
     for (int64_t step = 0; step < whole; ++step) {
-      __builtin_memcpy(to + step * kTileSize, from + step * kTileRowBytes, kTileRowBytes);
+      __builtin_memcpy(to + step * 2 * kTileSize, from + step * kTileRowBytes, kTileRowBytes);
     }
     if (rest == 0) continue;
-    __builtin_memset(to + whole * kTileSize, 0, kTileRowBytes);
-    __builtin_memcpy(to + whole * kTileSize, from + whole * kTileRowBytes, static_cast<size_t>(rest));
+    __builtin_memset(to + whole * 2 * kTileSize, 0, kTileRowBytes);
+    __builtin_memcpy(to + whole * 2 * kTileSize, from + whole * kTileRowBytes, static_cast<size_t>(rest));
   }
 }
 
@@ -162,29 +189,29 @@ struct TilePairProduct {
   using Operand = BF16Operand<Isa>;
   using Weight = uint16_t;
   using Tiles = typename Isa::Tiles;
-  static constexpr int kPair = 2, kParts = 1;
+  static constexpr int kPair = 2;
   static constexpr int64_t kStepDepth = kTileRowBytes / static_cast<int64_t>(sizeof(uint16_t));
   static constexpr int64_t Steps(int64_t depth) { return (depth + kStepDepth - 1) / kStepDepth; }
 
-  struct PackedRows {
-    alignas(64) char tiles[2 * kStepsAtOnce * kTileSize];
-    int64_t rows;
+  // Of kPairRows rows in tiles.
+  static constexpr int64_t TileBytes(int64_t depth) { return Steps(depth) * 2 * kTileSize; }
 
-    void Copy(const uint16_t* x, int64_t x_stride, int64_t count, int64_t depth) {
-      rows = count;
-      CopyIntoTiles(reinterpret_cast<const char*>(x), x_stride * static_cast<int64_t>(sizeof *x), count,
-                    depth * static_cast<int64_t>(sizeof *x), tiles);
-    }
-  };
+  static void CopyRows(const uint16_t* x, int64_t x_stride, int64_t rows, int64_t depth, char* tiles) {
+    CopyIntoTiles(reinterpret_cast<const char*>(x), x_stride * static_cast<int64_t>(sizeof *x), rows,
+                  depth * static_cast<int64_t>(sizeof *x), tiles);
+  }
 
-  // c = x * panel, or c += where `resume`, for the rows of x copied and up to the next whole tile.
-  static void Multiply(const PackedRows& x, const PanelTask<TilePairProduct>& task, int64_t columns) {
+  // c = x * panel, or c += where `resume`, for so many rows of x in tiles and up to the next whole tile.
+  static void Multiply(const char* row_tiles, int64_t row_count, const PanelTask<TilePairProduct>& task,
+                       int64_t columns) {
     const int64_t steps = task.depth / kStepDepth, rest = task.depth % kStepDepth;
     alignas(64) uint16_t last[kStepDepth * Isa::kLanes * Isa::kPanelVectors];
     if (rest > 0) CopyRest(task.panel + steps * kStepDepth * columns, rest, columns, last);
     Ahead ahead = task.ahead;
-    EachBlock<Isa>(x.rows, columns, [&](auto block, int64_t column) {
+    alignas(64) char unused[kTileSize];
+    EachBlock<Isa>(row_count, columns, [&](auto block, int64_t column) {
       using Block = decltype(block);
+      RowsAhead output(task.output, column, Block::kColumnTiles * Isa::kLanes, row_count, steps);
       const auto dot = [](auto sum, auto a, auto b) { Tiles::template DotPairs<sum.value, a.value, b.value>(); };
       const int64_t stride = columns * static_cast<int64_t>(sizeof(uint32_t));
       if (task.resume) {
@@ -192,11 +219,13 @@ struct TilePairProduct {
       } else {
         Block::Clear();
       }
-      const char* rows = x.tiles;
+      const char* rows = row_tiles;
       const char* panel = reinterpret_cast<const char*>(task.panel + 2 * column);
-      for (int64_t step = 0; step < steps; ++step, rows += kTileSize, panel += kTileHeight * stride) {
+      for (int64_t step = 0; step < steps; ++step, rows += 2 * kTileSize, panel += kTileHeight * stride) {
         Block::Step(rows, panel, stride, dot);
         ahead.FetchLines(Block::kColumnTiles);
+        output.template Fetch<Tiles>();
+        if (step % kStoreEvery == kStoreEvery - 1) Tiles::template Store<Block::OfRows(0)>(unused, kTileRowBytes);
       }
       if (rest > 0) Block::Step(rows, reinterpret_cast<const char*>(last + 2 * column), stride, dot);
       Block::StoreSums(task.c + column, task.c_stride);
@@ -226,39 +255,39 @@ struct TileInt8Product {
   static constexpr int kPair = 1, kParts = 2;
   static constexpr int64_t kStepDepth = 1;  // a group, which is kParts steps
   static constexpr int64_t Steps(int64_t depth) { return depth * kParts; }
-  static constexpr int64_t kMostGroups = kStepsAtOnce / kParts;
   static_assert(kWeightGroupValues == kTileRowBytes);
 
-  struct PackedRows {
-    alignas(64) char tiles[2 * kStepsAtOnce * kTileSize];
-    float scales[kMostGroups][2 * kTileHeight];
-    int64_t rows;
+  // A group is its tiles, then the scales of its rows.
+  static constexpr int64_t kGroupBytes = kParts * 2 * kTileSize + kPairRows * static_cast<int64_t>(sizeof(float));
+  static constexpr int64_t TileBytes(int64_t depth) { return depth * kGroupBytes; }
 
-    void Copy(const Int8Group* x, int64_t x_stride, int64_t count, int64_t depth) {
-      rows = count;
-      for (int64_t group = 0; group < depth; ++group) {
-        CopyIntoTiles(reinterpret_cast<const char*>(x[group].bytes), x_stride * static_cast<int64_t>(sizeof *x), count,
-                      kGroupValues, tiles + group * kParts * kTileSize);
-        for (int64_t i = 0; i < count; ++i) scales[group][i] = x[i * x_stride + group].scale;
-      }
+  static void CopyRows(const Int8Group* x, int64_t x_stride, int64_t rows, int64_t depth, char* tiles) {
+    for (int64_t group = 0; group < depth; ++group, tiles += kGroupBytes) {
+      CopyIntoTiles(reinterpret_cast<const char*>(x[group].bytes), x_stride * static_cast<int64_t>(sizeof *x), rows,
+                    kGroupValues, tiles);
+      auto* scales = reinterpret_cast<float*>(tiles + kParts * 2 * kTileSize);
+      for (int64_t i = 0; i < rows; ++i) scales[i] = x[i * x_stride + group].scale;
     }
-  };
+  }
 
-  static void Multiply(const PackedRows& x, const PanelTask<TileInt8Product>& task, int64_t columns) {
+  static void Multiply(const char* row_tiles, int64_t row_count, const PanelTask<TileInt8Product>& task,
+                       int64_t columns) {
     constexpr int64_t kMostSums = 4 * kTileHeight * Isa::kLanes;
     alignas(64) int32_t sums[2][kMostSums];
     Ahead ahead = task.ahead;
-    EachBlock<Isa>(x.rows, columns, [&](auto block, int64_t column) {
+    EachBlock<Isa>(row_count, columns, [&](auto block, int64_t column) {
       using Block = decltype(block);
       const int64_t stride = columns * static_cast<int64_t>(sizeof(int32_t)), parts = kParts * task.depth;
-      const char* rows = x.tiles;
       const char* panel = reinterpret_cast<const char*>(task.panel) + column * static_cast<int64_t>(sizeof(int32_t));
       const auto add_scaled = [&](int64_t part, const char* weight_scales) {
-        AddScaled<Block::kColumnTiles>(sums[part % 2], x.rows, x.scales[part / kParts], weight_scales,
+        const char* group = row_tiles + part / kParts * kGroupBytes;
+        AddScaled<Block::kColumnTiles>(sums[part % 2], row_count,
+                                       reinterpret_cast<const float*>(group + kParts * 2 * kTileSize), weight_scales,
                                        !task.resume && part == 0, task.c + column, task.c_stride);
       };
       const int64_t part_bytes = (1 + kTileHeight) * stride;
-      for (int64_t part = 0; part < parts; ++part, rows += kTileSize, panel += part_bytes) {
+      for (int64_t part = 0; part < parts; ++part, panel += part_bytes) {
+        const char* rows = row_tiles + part / kParts * kGroupBytes + part % kParts * 2 * kTileSize;
         Block::StepAnew(rows, panel + stride, stride, part > 0, sums[(part + 1) % 2],
                         [](auto sum, auto a, auto b) { Tiles::template DotBytes<sum.value, a.value, b.value>(); });
         ahead.FetchLines(Block::kColumnTiles);
@@ -292,49 +321,54 @@ struct TileInt8Product {
   }
 };
 
-// Depth of the parts that are copied at once: as many as needed, all alike, of whole steps.
+// Bytes of scratch for `rows` rows in tiles.
 template <class Product>
-constexpr int64_t DepthAtOnce(int64_t depth) {
-  constexpr int64_t kMost = kStepsAtOnce * Product::kStepDepth / Product::kParts;
-  const int64_t parts = (depth + kMost - 1) / kMost;
-  return RoundUp((depth + parts - 1) / parts, Product::kStepDepth);
+int64_t RowTileBytes(int64_t rows, int64_t depth) {
+  return (rows + kPairRows - 1) / kPairRows * Product::TileBytes(depth);
 }
+
+// Depth that attention keeps in tiles at once: they stay in the first-level cache beside the keys and values.
+template <class Product>
+inline constexpr int64_t kNearDepth = 16 * Product::kStepDepth;
 
 // Rows of x in tiles, for several panels.
 template <class Product>
 class RowsInTiles {
  public:
-  static constexpr bool Fit(int64_t rows, int64_t depth) {
-    return rows <= 2 * kTileHeight && depth <= DepthAtOnce<Product>(depth);
-  }
+  static constexpr bool Fit(int64_t rows, int64_t depth) { return rows <= kPairRows && depth <= kNearDepth<Product>; }
 
-  RowsInTiles(const typename Product::Operand::Element* x, int64_t x_stride, int64_t rows, int64_t depth) {
-    packed_.Copy(x, x_stride, rows, depth);
+  RowsInTiles(const typename Product::Operand::Element* x, int64_t x_stride, int64_t rows, int64_t depth)
+      : rows_(rows) {
+    Product::CopyRows(x, x_stride, rows, depth, tiles_);
   }
 
   // The task's x is these rows.
-  void Multiply(const PanelTask<Product>& task, int64_t columns) const { Product::Multiply(packed_, task, columns); }
+  void Multiply(const PanelTask<Product>& task, int64_t columns) const {
+    Product::Multiply(tiles_, rows_, task, columns);
+  }
 
  private:
   const TileUse<typename Product::Isa> use_;
-  typename Product::PackedRows packed_;
+  const int64_t rows_;
+  alignas(64) char tiles_[Product::TileBytes(kNearDepth<Product>)];
 };
 
 // What MultiplyPanel does for other products.
 template <class Product, class Finish>
 void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns, Finish finish) {
-  const int64_t depth = task.depth, depth_at_once = DepthAtOnce<Product>(depth);
+  const int64_t depth = task.depth, parts = (depth + kNearDepth<Product> - 1) / kNearDepth<Product>;
+  const int64_t depth_at_once = RoundUp((depth + parts - 1) / parts, Product::kStepDepth);
   const TileUse<typename Product::Isa> use;
-  typename Product::PackedRows packed;
-  for (int64_t row = 0; row < rows; row += 2 * kTileHeight) {
-    const int64_t count = Smaller(rows - row, 2 * kTileHeight);
+  alignas(64) char tiles[Product::TileBytes(kNearDepth<Product>)];
+  for (int64_t row = 0; row < rows; row += kPairRows) {
+    const int64_t count = Smaller(rows - row, kPairRows);
     PanelTask<Product> part = task;
     for (int64_t k = 0; k < depth; k += depth_at_once) {
       part.depth = Smaller(depth - k, depth_at_once);
       part.panel = task.panel + k * columns;
       part.resume = task.resume || k > 0;
-      packed.Copy(task.x + k, task.x_stride, count, part.depth);
-      Product::Multiply(packed, part, columns);
+      Product::CopyRows(task.x + k, task.x_stride, count, part.depth, tiles);
+      Product::Multiply(tiles, count, part, columns);
     }
     finish(row, count, task.c);
     task.x += count * task.x_stride;
@@ -342,71 +376,58 @@ void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns
   }
 }
 
-// What Multiply does for other products.
+// From that row of the task and column on.
+inline OutputRows OutputOf(const MatmulTask& task, int64_t row, int64_t column) {
+  OutputRows output = task.output;
+  if (output.at != nullptr) output.at += (task.row_begin + row) * output.stride + column * output.element_bytes;
+  return output;
+}
+
+// What Multiply does for other products. Rows in tiles stay in the second-level cache while the weights go by, read
+// once; where that takes the depth in parts, sums wait there too.
 template <class Product, class Finish>
 void MultiplyInTiles(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
-  constexpr int64_t kPanelColumns = Isa::kLanes * Isa::kPanelVectors, kRows = 2 * kTileHeight;
+  constexpr int64_t kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
   const PanelLayout layout(Isa::kLanes, kPanelColumns, Product::kPair, task.outputs, task.depth);
-  const auto* x = static_cast<const typename Product::Operand::Element*>(task.x);
+  const auto* x = static_cast<const typename Product::Operand::Element*>(task.x) + task.row_begin * task.x_stride;
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
-  const int64_t c_stride = ProductStride(task.column_end - task.column_begin, kPanelColumns);
-  const int64_t depth_at_once = DepthAtOnce<Product>(task.depth);
+  const int64_t rows = task.row_end - task.row_begin, pairs = (rows + kPairRows - 1) / kPairRows;
+  const bool whole = task.depth_at_once == task.depth;
+  const int64_t c_stride = ProductStride(whole ? kPanelColumns : task.column_end - task.column_begin, kPanelColumns);
   const TileUse<Isa> use;
-  typename Product::PackedRows packed;
-  const int64_t row_tiles = (task.row_end - task.row_begin + kRows - 1) / kRows;
-  // Brought near during one panel and part of the depth: a share of what this task or, as a rule, this thread's next
-  // one reads after these weights.
-  const auto ahead = [&](int64_t row, int64_t k, int64_t column, int64_t depth, int64_t width) {
-    const int64_t row_tile = (row - task.row_begin) / kRows, steps = Product::Steps(depth) * width / Isa::kLanes;
-    const auto* panel = weights + layout.offset(column) + k * width;
-    const int64_t share = depth * width / row_tiles;
-    const auto* next = panel + depth * width + row_tile * share;
-    if (task.order == MatmulOrder::kRows) next += task.depth * (task.column_end - task.column_begin) - depth * width;
-    return Ahead{reinterpret_cast<const char*>(next), share * static_cast<int64_t>(sizeof *next) / steps + 1};
-  };
-  const auto multiply = [&](int64_t row, int64_t k, int64_t column_begin, int64_t column_end) {
-    const int64_t rows = Smaller(kRows, task.row_end - row), depth = Smaller(depth_at_once, task.depth - k);
-    packed.Copy(x + row * task.x_stride + k, task.x_stride, rows, depth);
-    for (int64_t column = column_begin; column < column_end; column += kPanelColumns) {
-      const int64_t width = layout.width(column);
-      float* c = task.product + (row - task.row_begin) * c_stride + column - task.column_begin;
-      Product::Multiply(packed,
-                        {.x = nullptr,
-                         .x_stride = 0,
-                         .panel = weights + layout.offset(column) + k * width,
-                         .depth = depth,
-                         .c = c,
-                         .c_stride = c_stride,
-                         .resume = k > 0,
-                         .ahead = ahead(row, k, column, depth, width)},
-                        width);
-      if (k + depth == task.depth) finish(FinishedTile{row, rows, column, width, c, c_stride});
+  for (int64_t k = 0; k < task.depth; k += task.depth_at_once) {
+    const int64_t depth = Smaller(task.depth_at_once, task.depth - k), pair_bytes = Product::TileBytes(depth);
+    for (int64_t pair = 0; !task.rows_are_in_tiles && pair < pairs; ++pair) {
+      const int64_t row = pair * kPairRows;
+      Product::CopyRows(x + row * task.x_stride + k, task.x_stride, Smaller(kPairRows, rows - row), depth,
+                        task.row_tiles + pair * pair_bytes);
     }
-  };
-  switch (task.order) {
-    case MatmulOrder::kPanels:
-      for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
-        for (int64_t k = 0; k < task.depth; k += depth_at_once) {
-          for (int64_t row = task.row_begin; row < task.row_end; row += kRows) {
-            multiply(row, k, column, Smaller(column + kPanelColumns, task.column_end));
-          }
-        }
+    for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
+      const int64_t width = layout.width(column);
+      const auto* panel = weights + layout.offset(column) + k * width;
+      // The next panel, a part with each pair. (After the last one of the task, memory that may not be needed; a hint
+      // cannot fault.)
+      const int64_t share = depth * width / pairs, steps = Product::Steps(depth) * width / Isa::kLanes;
+      const auto* next = panel + layout.offset(kPanelColumns);
+      for (int64_t pair = 0; pair < pairs; ++pair) {
+        const int64_t row = pair * kPairRows, count = Smaller(kPairRows, rows - row);
+        float* c = whole ? task.product : task.product + row * c_stride + column - task.column_begin;
+        Product::Multiply(task.row_tiles + pair * pair_bytes, count,
+                          {.x = nullptr,
+                           .x_stride = 0,
+                           .panel = panel,
+                           .depth = depth,
+                           .c = c,
+                           .c_stride = c_stride,
+                           .resume = k > 0,
+                           .ahead = {reinterpret_cast<const char*>(next + pair * share),
+                                     share * static_cast<int64_t>(sizeof *next) / steps + 1},
+                           .output = k + depth < task.depth ? OutputRows() : OutputOf(task, row, column)},
+                          width);
+        if (k + depth == task.depth) finish(FinishedTile{task.row_begin + row, count, column, width, c, c_stride});
       }
-      return;
-    case MatmulOrder::kDepth:
-      for (int64_t k = 0; k < task.depth; k += depth_at_once) {
-        for (int64_t row = task.row_begin; row < task.row_end; row += kRows) {
-          multiply(row, k, task.column_begin, task.column_end);
-        }
-      }
-      return;
-    case MatmulOrder::kRows:
-      for (int64_t row = task.row_begin; row < task.row_end; row += kRows) {
-        for (int64_t k = 0; k < task.depth; k += depth_at_once) {
-          multiply(row, k, task.column_begin, task.column_end);
-        }
-      }
+    }
   }
 }
 

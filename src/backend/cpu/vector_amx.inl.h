@@ -36,6 +36,8 @@ struct AmxTiles {
   [[gnu::always_inline]] static void Store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
   }
+  // Brings near a cache line that will be written.
+  [[gnu::always_inline]] static void FetchToWrite(const char* at) { asm volatile("prefetchw %0" : : "m"(*at)); }
   // sum += rows * panel, of pairs of bfloat16 and of fours of signed bytes.
   template <int kSum, int kRows, int kPanel>
   [[gnu::always_inline]] static void DotPairs() {
