@@ -75,6 +75,10 @@ struct EmulatedTiles {
     for (int i = 0; i < 16; ++i) std::memcpy(tiles[kTile][i], static_cast<const char*>(from) + i * stride, 64);
   }
   template <int kTile>
+  static void LoadOnce(const void* from, int64_t stride) {
+    Load<kTile>(from, stride);
+  }
+  template <int kTile>
   static void Store(void* to, int64_t stride) {
     for (int i = 0; i < 16; ++i) std::memcpy(static_cast<char*>(to) + i * stride, tiles[kTile][i], 64);
   }

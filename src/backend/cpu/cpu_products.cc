@@ -13,6 +13,11 @@ namespace {
 
 // Part of x that a task should find in its core's second-level cache while it goes through the panels.
 constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
+// The same in tiles: rows of x, whose whole depth is near unless so few rows would be that weights are read too often;
+// then part of the depth of some rows, and the sums that wait for the next part.
+constexpr int64_t kResidentTileBytes = 700 << 10;
+constexpr int64_t kFewestTileRows = 256, kMostTileRows = 320;
+constexpr int64_t kResidentSums = 320 << 10;
 // Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
 constexpr int64_t kTaskColumns = 256;
 // Enough tasks that members who finish early find more.
@@ -51,50 +56,46 @@ struct MatmulPlan {
   int64_t columns = 0;     // of a task
   int64_t row_blocks = 0;  // in a group of rows
   int64_t column_blocks = 0;
-  int64_t depth_at_once = 0;
+  int64_t depth_at_once = 0;  // less than the depth in tiles only
   MatmulOrder order = MatmulOrder::kDepth;
-  int64_t product_elements = 0;  // of scratch
+  // Of scratch.
+  int64_t product_elements = 0;
   int64_t row_tile_bytes = 0;
 
   MatmulPlan(int64_t group_rows, int64_t groups, const WeightMatrix& w, const Operand& x, const CpuKernels& kernels,
              const FormatKernels& format, int threads) {
-    const int64_t tile = format.row_tile_bytes == nullptr ? kTileRows : kernels.rows_at_once;
-    if (group_rows <= std::max(kFewRows, tile)) order = MatmulOrder::kPanels;
+    const bool in_tiles = format.row_tile_bytes != nullptr;
+    const int64_t tile = in_tiles ? kernels.rows_at_once : kTileRows;
     const auto cut_rows = [&](int64_t most) {
       rows = RoundUp(CeilDivide(group_rows, CeilDivide(group_rows, most)), tile);
       row_blocks = CeilDivide(group_rows, rows);
     };
-    int64_t most_columns = kTaskColumns;
     depth_at_once = x.depth;
-    if (format.row_tile_bytes == nullptr) {
+    int64_t wanted_tasks = kTasksPerThread * threads, most_columns = kTaskColumns;
+    if (!in_tiles) {
       const int64_t row_bytes = DepthBlock(x.depth, x.element_bytes) * x.element_bytes;
       cut_rows(std::max<int64_t>(1, kResidentBytes / row_bytes / tile) * tile);
+    } else if (const int64_t fitting = kResidentTileBytes / format.row_tile_bytes(tile, x.depth) * tile;
+               fitting >= std::min(kFewestTileRows, group_rows)) {
+      cut_rows(fitting);
     } else {
-      static const auto knob = [](const char* n, int64_t d) { const char* v = getenv(n); return v ? atol(v) : d; };
-      static const int64_t kNear = knob("K_NEAR", 1280) << 10, kPartRows = knob("K_ROWS", 320), kPart = knob("K_PART", 400) << 10, kSums = knob("K_SUMS", 1280) << 10, kMin = knob("K_MIN", 256);
-      const int64_t tile_bytes = format.row_tile_bytes(tile, x.depth);
-      const int64_t fitting = kNear / tile_bytes * tile;
-      if (fitting >= std::min(kMin, group_rows)) {
-        cut_rows(fitting);
-      } else {
-        cut_rows(kPartRows);
-        const int64_t parts = CeilDivide(format.row_tile_bytes(rows, x.depth), kPart);
-        depth_at_once = RoundUp(CeilDivide(x.depth, parts), x.element_bytes == 2 ? 32 : 1);
-        most_columns = kSums / 4 / rows;
-      }
+      cut_rows(kMostTileRows);
+      const int64_t parts = CeilDivide(format.row_tile_bytes(rows, x.depth), kResidentTileBytes);
+      depth_at_once = RoundUp(CeilDivide(x.depth, parts), x.element_bytes == 2 ? 2 * kernels.lanes : 1);
+      // Each task goes through all of its rows' depth, so there are no more than needed.
+      wanted_tasks = threads;
+      most_columns = kResidentSums / rows;
     }
+    if (group_rows <= std::max(kFewRows, tile)) order = MatmulOrder::kPanels;
+
     const int64_t panels = CeilDivide(w.outputs, kernels.panel_columns);
-    if (depth_at_once == x.depth) {
-      const int64_t wanted_blocks = CeilDivide(kTasksPerThread * threads, groups * row_blocks);
-      most_columns = std::min(most_columns, panels / wanted_blocks * kernels.panel_columns);
-    } else {
-      const int64_t wanted_blocks = CeilDivide(threads, groups * row_blocks);
-      most_columns = std::min(most_columns, CeilDivide(panels , wanted_blocks) * kernels.panel_columns);
-    }
-    columns = std::max<int64_t>(1, most_columns / kernels.panel_columns) * kernels.panel_columns;
+    const int64_t wanted_blocks = CeilDivide(wanted_tasks, groups * row_blocks);
+    const int64_t panels_per_task =
+        std::min(CeilDivide(most_columns, kernels.panel_columns), CeilDivide(panels, wanted_blocks));
+    columns = panels_per_task * kernels.panel_columns;
     column_blocks = CeilDivide(w.outputs, columns);
     product_elements = ProductElements(rows, columns, kernels);
-    if (format.row_tile_bytes != nullptr) row_tile_bytes = RoundUp(format.row_tile_bytes(rows, depth_at_once), 64);
+    if (in_tiles) row_tile_bytes = format.row_tile_bytes(rows, depth_at_once);
   }
 };
 
@@ -126,7 +127,6 @@ class BlockShares {
   struct alignas(128) Share {
     std::atomic<int64_t> next{0};
     int64_t end = 0;
-    int64_t row_block = -1;
   };
   std::vector<Share> shares_;
 };
@@ -143,7 +143,8 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
   ReserveScratch(plan.product_elements + plan.row_tile_bytes / static_cast<int64_t>(sizeof(float)));
   const int64_t row_blocks = groups * plan.row_blocks, blocks = row_blocks * plan.column_blocks;
   // Neighbouring blocks share the larger of the two.
-  const bool share_weights = format.row_tile_bytes == nullptr && w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
+  const bool share_weights =
+      format.row_tile_bytes == nullptr && w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
   BlockShares shares(blocks, team_.size());
   std::vector<int64_t> row_blocks_in_tiles(static_cast<size_t>(team_.size()), -1);
   team_.Run(blocks, [&](int64_t, int member) {

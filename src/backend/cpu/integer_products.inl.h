@@ -76,45 +76,52 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
-// c += sums * scale of x * scales of the weights, or c = where `fresh`.
-template <class Isa, int kRows, int kVectors>
-[[gnu::always_inline]] inline void AddScaled(const Int8Group* x, int64_t x_stride, const char* scales,
-                                             const IntSums<Isa, kRows, kVectors>& sums, bool fresh, float* c,
-                                             int64_t c_stride) {
-  typename Isa::Vec weight_scales[kVectors];
-#pragma GCC unroll 4
-  for (int j = 0; j < kVectors; ++j) {
-    __builtin_memcpy(&weight_scales[j], scales + j * sizeof(typename Isa::Vec), sizeof(typename Isa::Vec));
-  }
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) {
-    const typename Isa::Vec scale = Isa::Set(x[i * x_stride].scale);
-#pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) {
-      float* to = c + i * c_stride + j * Isa::kLanes;
-      const typename Isa::Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(to);
-      Store<Isa>(Isa::MulAdd(ToFloat<Isa>(sums[i][j]), scale * weight_scales[j], before), to);
-    }
-  }
+// c plus the two sums of a group, each times its scale of the weights, times the scale of x.
+template <class Isa>
+[[gnu::always_inline]] inline typename Isa::Vec AddScaledGroup(const typename Isa::Vec& first,
+                                                               const typename Isa::Vec& second,
+                                                               const typename Isa::Vec& first_scale,
+                                                               const typename Isa::Vec& second_scale,
+                                                               const typename Isa::Vec& x_scale,
+                                                               const typename Isa::Vec& c) {
+  return Isa::MulAdd(Isa::MulAdd(second, second_scale, first * first_scale), x_scale, c);
 }
 
 // A tile of an integer product. Product::SumPart sets the integer sums of one group of weights; a group of x holds
-// kParts of those.
+// two of those.
 template <class Product, int kRows, int kVectors>
 void MultiplyGroups(PanelTask<Product> task) {
   using Isa = typename Product::Isa;
-  constexpr int64_t kScaleBytes = kVectors * sizeof(typename Isa::Vec);
+  using Vec = typename Isa::Vec;
+  constexpr int64_t kScaleBytes = kVectors * sizeof(Vec);
   constexpr int64_t kPartBytes = kVectors * Isa::kLanes * sizeof(typename Product::Weight) / Product::kParts;
+  static_assert(Product::kParts == 2);
   const auto* panel = reinterpret_cast<const char*>(task.panel);
   Ahead ahead = task.ahead;
-  for (int64_t group = 0; group < task.depth; ++group) {
-#pragma GCC unroll 1
-    for (int part = 0; part < Product::kParts; ++part, panel += kPartBytes) {
+  for (int64_t group = 0; group < task.depth; ++group, panel += 2 * kPartBytes) {
+    const auto* x = task.x + group;
+    Vec first[kRows][kVectors];
+    // Calls put(row, vector, sum, scale of the weights) for a part.
+    const auto each_sum = [&](int part, auto put) {
       IntSums<Isa, kRows, kVectors> sums;
-      Product::template SumPart<kRows, kVectors>(task.x + group, task.x_stride, part, panel + kScaleBytes, ahead, sums);
-      const bool fresh = !task.resume && group == 0 && part == 0;
-      AddScaled<Isa, kRows, kVectors>(task.x + group, task.x_stride, panel, sums, fresh, task.c, task.c_stride);
-    }
+      const char* weights = panel + part * kPartBytes;
+      Product::template SumPart<kRows, kVectors>(x, task.x_stride, part, weights + kScaleBytes, ahead, sums);
+      Vec scales[kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) __builtin_memcpy(&scales[j], weights + j * sizeof(Vec), sizeof(Vec));
+#pragma GCC unroll 6
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) put(i, j, ToFloat<Isa>(sums[i][j]), scales[j]);
+      }
+    };
+    each_sum(0, [&](int i, int j, const Vec& sum, const Vec& scale) { first[i][j] = sum * scale; });
+    const bool fresh = !task.resume && group == 0;
+    each_sum(1, [&](int i, int j, const Vec& sum, const Vec& scale) {
+      float* c = task.c + i * task.c_stride + j * Isa::kLanes;
+      const Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c);
+      Store<Isa>(Isa::MulAdd(Isa::MulAdd(sum, scale, first[i][j]), Isa::Set(x[i * task.x_stride].scale), before), c);
+    });
   }
 }
 

@@ -300,6 +300,10 @@ struct FinishedTile {
 // Where weights are read as they lie, what is this far ahead is brought near: in time for memory, and not too much for
 // a second-level cache.
 constexpr int64_t kStreamAhead = 48 << 10;
+template <class Weight>
+const Weight* AfterThese(const Weight* weights, int64_t bytes) {
+  return reinterpret_cast<const Weight*>(reinterpret_cast<const char*>(weights) + bytes);
+}
 
 template <class Product, class Finish>
 void MultiplyPanels(const MatmulTask& task, Finish finish) {
@@ -321,7 +325,7 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
     // What is read later. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
     const auto* next = panel + layout.offset(kPanelColumns);
     if (task.order == MatmulOrder::kPanels) {
-      next = reinterpret_cast<const typename Product::Weight*>(reinterpret_cast<const char*>(panel) + kStreamAhead);
+      next = AfterThese(panel, kStreamAhead);
     }
     MultiplyPanel<Product>({.x = x + k,
                             .x_stride = task.x_stride,

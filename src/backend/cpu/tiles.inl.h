@@ -91,30 +91,9 @@ struct TileBlock {
       Tiles::template Load<OfRows(i.value)>(rows + i.value * kTileSize, kTileRowBytes);
     });
     Each<kColumnTiles>([&](auto j) {
-      Tiles::template Load<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
+      Tiles::template LoadOnce<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
       Each<kRowTiles>([&](auto i) {
         dot(Constant<Sum(i.value, j.value)>(), Constant<OfRows(i.value)>(), Constant<OfPanel(j.value)>());
-      });
-    });
-  }
-
-  // The same for sums that begin anew: each is stored, where `store`, and cleared right before it is needed, while the
-  // others are busy.
-  template <class Dot>
-  [[gnu::always_inline]] static void StepAnew(const char* rows, const char* panel, int64_t panel_stride, bool store,
-                                              int32_t* to, Dot dot) {
-    Each<kColumnTiles>([&](auto j) {
-      Each<kRowTiles>([&](auto i) {
-        constexpr int kSum = Sum(i.value, j.value);
-        if (store) StoreSum<i.value, j.value>(to, kColumnTiles * Isa::kLanes);
-        Tiles::template Zero<kSum>();
-        if constexpr (j.value == 0) {
-          Tiles::template Load<OfRows(i.value)>(rows + i.value * kTileSize, kTileRowBytes);
-        }
-        if constexpr (i.value == 0) {
-          Tiles::template Load<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
-        }
-        dot(Constant<kSum>(), Constant<OfRows(i.value)>(), Constant<OfPanel(j.value)>());
       });
     });
   }
@@ -128,16 +107,13 @@ struct TileBlock {
     });
   }
 
-  template <class Number>
-  [[gnu::always_inline]] static void StoreSums(Number* c, int64_t c_stride) {
-    Each<kRowTiles>([&](auto i) { Each<kColumnTiles>([&](auto j) { StoreSum<i.value, j.value>(c, c_stride); }); });
-  }
-
- private:
-  template <int kRow, int kColumn, class Number>
-  [[gnu::always_inline]] static void StoreSum(Number* c, int64_t c_stride) {
-    Tiles::template Store<Sum(kRow, kColumn)>(c + kRow * kTileHeight * c_stride + kColumn * Isa::kLanes,
-                                              c_stride * static_cast<int64_t>(sizeof(Number)));
+  [[gnu::always_inline]] static void StoreSums(float* c, int64_t c_stride) {
+    Each<kRowTiles>([&](auto i) {
+      Each<kColumnTiles>([&](auto j) {
+        Tiles::template Store<Sum(i.value, j.value)>(c + i.value * kTileHeight * c_stride + j.value * Isa::kLanes,
+                                                     c_stride * static_cast<int64_t>(sizeof(float)));
+      });
+    });
   }
 };
 
@@ -266,59 +242,116 @@ struct TileInt8Product {
       CopyIntoTiles(reinterpret_cast<const char*>(x[group].bytes), x_stride * static_cast<int64_t>(sizeof *x), rows,
                     kGroupValues, tiles);
       auto* scales = reinterpret_cast<float*>(tiles + kParts * 2 * kTileSize);
-      for (int64_t i = 0; i < rows; ++i) scales[i] = x[i * x_stride + group].scale;
+      for (int64_t i = 0; i < kPairRows; ++i) scales[i] = i < rows ? x[i * x_stride + group].scale : 0;
     }
   }
 
   static void Multiply(const char* row_tiles, int64_t row_count, const PanelTask<TileInt8Product>& task,
                        int64_t columns) {
-    constexpr int64_t kMostSums = 4 * kTileHeight * Isa::kLanes;
-    alignas(64) int32_t sums[2][kMostSums];
     Ahead ahead = task.ahead;
     EachBlock<Isa>(row_count, columns, [&](auto block, int64_t column) {
       using Block = decltype(block);
-      const int64_t stride = columns * static_cast<int64_t>(sizeof(int32_t)), parts = kParts * task.depth;
-      const char* panel = reinterpret_cast<const char*>(task.panel) + column * static_cast<int64_t>(sizeof(int32_t));
-      const auto add_scaled = [&](int64_t part, const char* weight_scales) {
-        const char* group = row_tiles + part / kParts * kGroupBytes;
-        AddScaled<Block::kColumnTiles>(sums[part % 2], row_count,
-                                       reinterpret_cast<const float*>(group + kParts * 2 * kTileSize), weight_scales,
-                                       !task.resume && part == 0, task.c + column, task.c_stride);
-      };
-      const int64_t part_bytes = (1 + kTileHeight) * stride;
-      for (int64_t part = 0; part < parts; ++part, panel += part_bytes) {
-        const char* rows = row_tiles + part / kParts * kGroupBytes + part % kParts * 2 * kTileSize;
-        Block::StepAnew(rows, panel + stride, stride, part > 0, sums[(part + 1) % 2],
-                        [](auto sum, auto a, auto b) { Tiles::template DotBytes<sum.value, a.value, b.value>(); });
-        ahead.FetchLines(Block::kColumnTiles);
-        // While the tiles are busy. The sums of the part before would not be there yet.
-        if (part > 1) add_scaled(part - 2, panel - 2 * part_bytes);
+      RowsAhead output(task.output, column, Block::kColumnTiles * Isa::kLanes, row_count, task.depth);
+      GroupLoop<Block> loop(row_tiles, task, column, columns);
+      for (int64_t group = 0; group < task.depth + 2; ++group) {
+        loop.Run(group, ahead);
+        if (group < task.depth) output.template Fetch<Tiles>();
       }
-      Block::StoreSums(sums[(parts - 1) % 2], Block::kColumnTiles * Isa::kLanes);
-      if (parts > 1) add_scaled(parts - 2, panel - 2 * part_bytes);
-      add_scaled(parts - 1, panel - part_bytes);
     });
   }
 
  private:
-  // c += sums * scales of x * scales of the weights, or c = where `fresh`.
-  template <int kVectors>
-  static void AddScaled(const int32_t* sums, int64_t rows, const float* row_scales, const char* weight_scales,
-                        bool fresh, float* c, int64_t c_stride) {
-    using Vec = typename Isa::Vec;
-    Vec scales[kVectors];
-    __builtin_memcpy(scales, weight_scales, sizeof scales);
-    for (int64_t i = 0; i < rows; ++i, c += c_stride) {
-      const Vec scale = Isa::Set(row_scales[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) {
-        typename Isa::Ints sum;
-        __builtin_memcpy(&sum, sums + (i * kVectors + j) * Isa::kLanes, sizeof sum);
-        const Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c + j * Isa::kLanes);
-        Store<Isa>(Isa::MulAdd(ToFloat<Isa>(sum), scale * scales[j], before), c + j * Isa::kLanes);
+  // One block. Tiles and vectors work at the same time: while the tiles are busy with a group, the sums of the
+  // one before the last are scaled and added up, half a tile before each product. (Those of the last may not have
+  // arrived in memory.)
+  template <class Block>
+  class GroupLoop {
+   public:
+    GroupLoop(const char* row_tiles, const PanelTask<TileInt8Product>& task, int64_t column, int64_t columns)
+        : row_tiles_(row_tiles),
+          panel_(reinterpret_cast<const char*>(task.panel) + column * static_cast<int64_t>(sizeof(int32_t))),
+          stride_(columns * static_cast<int64_t>(sizeof(int32_t))),
+          groups_(task.depth),
+          c_(task.c + column),
+          c_stride_(task.c_stride) {
+      if (task.resume) return;
+      for (int64_t i = 0; i < Block::kRowTiles * kTileHeight; ++i) {
+        for (int j = 0; j < Block::kColumnTiles; ++j) Store<Isa>(Isa::Set(0.0f), c_ + i * c_stride_ + j * Isa::kLanes);
       }
     }
-  }
+
+    // The products of a group, and what is left to do of the two before it.
+    [[gnu::always_inline]] void Run(int64_t group, Ahead& ahead) {
+      Each<kParts>([&](auto part) {
+        Each<Block::kColumnTiles>([&](auto j) {
+          Each<Block::kRowTiles>([&](auto i) {
+            constexpr int kTile = j.value * Block::kRowTiles + i.value, kDone = part.value * kSums + kTile;
+            // Before its room is needed for this group.
+            if (group >= 2) AddHalf<kDone / 2, kDone % 2>(group - 2);
+            constexpr int kStoredPart = 1 - part.value;
+            const int64_t stored = group - kStoredPart;
+            if (stored >= 0 && stored < groups_) {
+              Tiles::template Store<Block::Sum(i.value, j.value)>(sums_[stored % 2][kStoredPart][kTile], kTileRowBytes);
+            }
+            if (group < groups_) Multiply<part.value, i.value, j.value>(group, ahead);
+          });
+        });
+      });
+    }
+
+   private:
+    static constexpr int kSums = Block::kRowTiles * Block::kColumnTiles;
+
+    template <int kPart, int kRow, int kColumn>
+    [[gnu::always_inline]] void Multiply(int64_t group, Ahead& ahead) const {
+      constexpr int kSum = Block::Sum(kRow, kColumn);
+      const char* weights = panel_ + (group * kParts + kPart) * (1 + kTileHeight) * stride_ + stride_;
+      Tiles::template Zero<kSum>();
+      if constexpr (kColumn == 0) {
+        const char* rows = row_tiles_ + group * kGroupBytes + kPart * 2 * kTileSize;
+        Tiles::template Load<Block::OfRows(kRow)>(rows + kRow * kTileSize, kTileRowBytes);
+      }
+      if constexpr (kRow == 0) {
+        Tiles::template LoadOnce<Block::OfPanel(kColumn)>(weights + kColumn * kTileRowBytes, stride_);
+        ahead.FetchLines(1);
+      }
+      Tiles::template DotBytes<kSum, Block::OfRows(kRow), Block::OfPanel(kColumn)>();
+    }
+
+    // c += the sums of half of that tile, scaled.
+    template <int kTile, int kHalf>
+    [[gnu::always_inline]] void AddHalf(int64_t group) {
+      using Vec = typename Isa::Vec;
+      constexpr int kRow = kTile % Block::kRowTiles, kColumn = kTile / Block::kRowTiles;
+      constexpr int kFirst = kHalf * kTileHeight / 2;
+      const char* scales = panel_ + group * kParts * (1 + kTileHeight) * stride_ + kColumn * kTileRowBytes;
+      Vec first_scales, second_scales;
+      __builtin_memcpy(&first_scales, scales, sizeof first_scales);
+      __builtin_memcpy(&second_scales, scales + (1 + kTileHeight) * stride_, sizeof second_scales);
+      const auto* row_scales =
+          reinterpret_cast<const float*>(row_tiles_ + group * kGroupBytes + kParts * 2 * kTileSize) +
+          kRow * kTileHeight + kFirst;
+      const auto& sums = sums_[group % 2];
+      float* c = c_ + (kRow * kTileHeight + kFirst) * c_stride_ + kColumn * Isa::kLanes;
+#pragma GCC unroll 8
+      for (int i = 0; i < kTileHeight / 2; ++i, c += c_stride_) {
+        const auto sum = [&](int part) {
+          typename Isa::Ints integers;
+          __builtin_memcpy(&integers, sums[part][kTile] + (kFirst + i) * Isa::kLanes, sizeof integers);
+          return ToFloat<Isa>(integers);
+        };
+        Store<Isa>(AddScaledGroup<Isa>(sum(0), sum(1), first_scales, second_scales, Isa::Set(row_scales[i]), Load<Isa>(c)), c);
+      }
+    }
+
+    const char* const row_tiles_;
+    const char* const panel_;
+    const int64_t stride_;
+    const int64_t groups_;
+    float* const c_;
+    const int64_t c_stride_;
+    alignas(64) int32_t sums_[2][kParts][kSums][kTileHeight * Isa::kLanes];  // of a group and of the one before
+  };
 };
 
 // Bytes of scratch for `rows` rows in tiles.
@@ -410,6 +443,7 @@ void MultiplyInTiles(const MatmulTask& task, Finish finish) {
       // cannot fault.)
       const int64_t share = depth * width / pairs, steps = Product::Steps(depth) * width / Isa::kLanes;
       const auto* next = panel + layout.offset(kPanelColumns);
+      if (pairs == 1) next = AfterThese(panel, kStreamAhead);
       for (int64_t pair = 0; pair < pairs; ++pair) {
         const int64_t row = pair * kPairRows, count = Smaller(kPairRows, rows - row);
         float* c = whole ? task.product : task.product + row * c_stride + column - task.column_begin;

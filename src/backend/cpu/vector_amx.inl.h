@@ -32,6 +32,11 @@ struct AmxTiles {
   [[gnu::always_inline]] static void Load(const void* from, int64_t stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
   }
+  // What will not be read again soon, and need not take room in the first-level cache.
+  template <int kTile>
+  [[gnu::always_inline]] static void LoadOnce(const void* from, int64_t stride) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
   template <int kTile>
   [[gnu::always_inline]] static void Store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
