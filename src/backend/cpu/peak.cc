@@ -12,13 +12,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kDuration = std::chrono::milliseconds(200);
 
-// Most work a second that the members of a team reach together. Short runs, and the best of them: a neighbour on the
-// machine slows most long ones. prepare() comes before each; work() returns the amount it did.
-double BestRate(ThreadTeam& team, FunctionRef<void()> prepare, FunctionRef<double(int64_t task)> work) {
+// Most work a second that the members of a team reach together. The best of several runs: a neighbour on the machine
+// slows most. work() returns the amount it did.
+double BestRate(ThreadTeam& team, FunctionRef<double(int64_t task)> work) {
   double best = 0;
   std::vector<double> amounts(static_cast<size_t>(team.size()));
   for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
-    prepare();
     const auto start = Clock::now();
     team.Run(team.size(), [&](int64_t task, int) { amounts[static_cast<size_t>(task)] = work(task); });
     const std::chrono::duration<double> seconds = Clock::now() - start;
@@ -64,26 +63,20 @@ double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
   constexpr int64_t kRounds = 400'000;  // about a millisecond
   const auto spin = SpinOf(cpu::KernelsFor(isa), precision);
   ThreadTeam team(threads);
-  return BestRate(
-      team, [] {}, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
+  return BestRate(team, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
 }
 
 double MeasureReadRate(int threads) {
-  // Read part by part, around and around: what a cache kept of a part is gone when its turn comes again.
-  constexpr size_t kPartBytes = size_t{12} << 20, kPart = kPartBytes / sizeof(uint64_t);
-  const size_t cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
-  const size_t parts = std::max<size_t>(16, 2 * cache_bytes / kPartBytes);
+  // Much more than the last cache holds, from one end to the other: of less, a good part would come from that cache.
+  const auto cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   ThreadTeam team(threads);
-  const std::vector<uint64_t> memory(parts * kPart, 1);
-  const size_t share = kPart / static_cast<size_t>(team.size()) / 8 * 8;
-  size_t part = 0;
-  return BestRate(
-      team, [&] { part = (part + 1) % parts; },
-      [&](int64_t task) {
-        const auto numbers = std::span(memory).subspan(part * kPart + static_cast<size_t>(task) * share, share);
-        SIGHTLINE_CHECK(SumOf(numbers) == numbers.size());
-        return static_cast<double>(numbers.size_bytes());
-      });
+  const std::vector<uint64_t> memory(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30) / sizeof(uint64_t), 1);
+  const size_t share = memory.size() / static_cast<size_t>(team.size()) / 8 * 8;
+  return BestRate(team, [&](int64_t task) {
+    const auto numbers = std::span(memory).subspan(static_cast<size_t>(task) * share, share);
+    SIGHTLINE_CHECK(SumOf(numbers) == numbers.size());
+    return static_cast<double>(numbers.size_bytes());
+  });
 }
 
 }  // namespace sightline
