@@ -51,6 +51,16 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
+// Of weights that are read once, as they lie: what lies `distance` further is brought near right before each load. In
+// other orders, of the same loads and hints, memory was up to a fifth slower.
+template <class Isa>
+[[gnu::always_inline]] inline typename Isa::Ints LoadStreamed(const char* from, int64_t distance) {
+  __builtin_prefetch(from + distance, 0, 2);
+  typename Isa::Ints ints = LoadInts<Isa>(from);
+  if constexpr (kHasRegisters<Isa>) asm("" : "+v"(ints));
+  return ints;
+}
+
 template <class Isa>
 inline constexpr bool kDotsBytes = requires(typename Isa::Ints v) {
   Isa::DotBytes(v, v, v);
@@ -108,7 +118,11 @@ void MultiplyGroups(PanelTask<Product> task) {
       Product::template SumPart<kRows, kVectors>(x, task.x_stride, part, weights + kScaleBytes, ahead, sums);
       Vec scales[kVectors];
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) __builtin_memcpy(&scales[j], weights + j * sizeof(Vec), sizeof(Vec));
+      for (int j = 0; j < kVectors; ++j) {
+        const char* from = weights + j * sizeof(Vec);
+        if (ahead.stream > 0) __builtin_prefetch(from + ahead.stream, 0, 2);
+        __builtin_memcpy(&scales[j], from, sizeof(Vec));
+      }
 #pragma GCC unroll 6
       for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
@@ -187,15 +201,24 @@ struct Int8ByteProduct {
       return Isa::SetInts(kInt8Offset / kInt4Offset * (corrections[0] + corrections[1]));
     });
     const int first = part * kWeightGroupValues;
-    for (int k = first; k < first + kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
-      ahead.FetchAll();
-      typename Isa::Ints row[kVectors];
+    const auto each_step = [&](auto load) {
+      for (int k = first; k < first + kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
+        typename Isa::Ints row[kVectors];
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) {
-        row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes);
-        if constexpr (kLayout == Int8Layout::kFours) row[j] ^= Isa::SetInts(kSignBits);
+        for (int j = 0; j < kVectors; ++j) {
+          row[j] = load(j, weights + 4 * j * Isa::kLanes);
+          if constexpr (kLayout == Int8Layout::kFours) row[j] ^= Isa::SetInts(kSignBits);
+        }
+        AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
       }
-      AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
+    };
+    if (ahead.stream > 0) {
+      each_step([&](int, const char* from) { return LoadStreamed<Isa>(from, ahead.stream); });
+    } else {
+      each_step([&](int j, const char* from) {
+        if (j == 0) ahead.FetchAll();
+        return LoadInts<Isa>(from);
+      });
     }
   }
 };
@@ -256,7 +279,9 @@ struct Int4Product {
       typename Isa::Ints row[kVectors];
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
-        row[j] = LoadInts<Isa>(weights + 4 * j * Isa::kLanes) >> kShift & LoadInts<Isa>(low_halves);
+        const char* from = weights + 4 * j * Isa::kLanes;
+        if (kShift == 0 && ahead.stream > 0) __builtin_prefetch(from + ahead.stream, 0, 2);
+        row[j] = LoadInts<Isa>(from) >> kShift & LoadInts<Isa>(low_halves);
       }
       AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
       if constexpr (!kDotsBytes<Isa>) KeepInRegisters<Isa, kRows, kVectors>(sums);

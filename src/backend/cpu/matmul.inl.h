@@ -44,6 +44,8 @@ typename Isa::Bits LoadBits(const uint16_t* from) {
 struct Ahead {
   const char* at = nullptr;
   int64_t step = 0;
+  // Instead, where a product reads its weights once and as they lie: how far ahead of each load. Else 0.
+  int64_t stream = 0;
 
   [[gnu::always_inline]] void Fetch() {
     __builtin_prefetch(at, 0, 2);
@@ -266,7 +268,8 @@ void MultiplyPanelInRegisters(PanelTask<Product> task, int64_t rows, int64_t col
       columns * task.depth * static_cast<int64_t>(sizeof(typename Product::Weight)) / kInputsOfWeight<Product>;
   const int64_t tile_count = (rows + kTileRows - 1) / kTileRows;
   const int64_t bytes_per_tile = (bytes + tile_count - 1) / tile_count;
-  task.ahead = {reinterpret_cast<const char*>(next), bytes_per_tile / Product::Steps(task.depth) + 1};
+  task.ahead.at = reinterpret_cast<const char*>(next);
+  task.ahead.step = bytes_per_tile / Product::Steps(task.depth) + 1;
   for (int64_t row = 0; row < rows; row += kTileRows) {
     const int64_t tile_rows = Smaller(rows - row, kTileRows);
     tiles[tile_rows - 1](task);
@@ -300,6 +303,8 @@ struct FinishedTile {
 // Where weights are read as they lie, what is this far ahead is brought near: in time for memory, and not too much for
 // a second-level cache.
 constexpr int64_t kStreamAhead = 48 << 10;
+// The same where each load brings near what it will be followed by.
+constexpr int64_t kStreamDistance = 16 << 10;
 template <class Weight>
 const Weight* AfterThese(const Weight* weights, int64_t bytes) {
   return reinterpret_cast<const Weight*>(reinterpret_cast<const char*>(weights) + bytes);
@@ -318,6 +323,7 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   const int64_t rows = task.row_end - task.row_begin;
   const int64_t depth_block = RoundUp(DepthBlock(task.depth, sizeof(Element)), kInputs);
   const int64_t c_stride = ProductStride(task.column_end - task.column_begin, kPanelColumns);
+  const bool reads_once = task.order == MatmulOrder::kPanels && rows <= kTileRows;
   // One panel, and of x * panel the sums over one block of the depth.
   const auto multiply = [&](int64_t column, int64_t k) {
     const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
@@ -333,7 +339,8 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
                             .depth = depth,
                             .c = task.product + column - task.column_begin,
                             .c_stride = c_stride,
-                            .resume = k > 0},
+                            .resume = k > 0,
+                            .ahead = {.stream = reads_once ? kStreamDistance : 0}},
                            rows, width, next, [&](int64_t row, int64_t tile_rows, const float* c) {
                              if (k + depth < task.depth) return;
                              finish(FinishedTile{task.row_begin + row, tile_rows, column, width, c, c_stride});
