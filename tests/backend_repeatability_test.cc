@@ -54,6 +54,24 @@ TEST_P(RowRepeatability, RowsDoNotKnowTheirNeighbours) {
   }
 }
 
+TEST_P(RowRepeatability, RowsOfADeepProductDoNotKnowTheirNeighbours) {
+  if (emulated()) GTEST_SKIP() << "takes long";
+  // More than a cache keeps in tiles at once.
+  const int64_t many = 300, inputs = 2600, outputs = 70;
+  const std::unique_ptr<Backend> backend = GetParam().Make(2);
+  const TestWeights w(*backend, precision_, Noise(outputs * inputs, 0.3f, 1), outputs, inputs);
+  const std::vector<float> x = Noise(many * inputs, 1, 2);
+  const auto multiply = [&](int64_t first, int64_t rows) {
+    const Rows operand =
+        backend->Upload(RowsOf(x, inputs, first, rows), rows, inputs, backend->OperandStorage(precision_));
+    return backend->Download(backend->Linear(operand, w.matrix, {.stream_output = true}));
+  };
+  const std::vector<float> all = multiply(0, many);
+  for (const int64_t rows : {1, 6, 7, 12, 33, 128}) {
+    ASSERT_EQ(multiply(60, rows), RowsOf(all, outputs, 60, rows)) << rows << " rows";
+  }
+}
+
 std::vector<float> RunAttention(Backend& backend, const TestWeights& w, const std::vector<float>& x,
                                 const AttentionShape& shape) {
   const Rows rows =

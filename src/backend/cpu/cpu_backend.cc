@@ -30,7 +30,11 @@ void Dequantise(const Rows& from, std::span<float> values) {
 }  // namespace
 
 CpuBackend::CpuBackend(const CpuKernels& kernels, std::string isa, int threads)
-    : kernels_(kernels), isa_(std::move(isa)), team_(threads), scratch_(static_cast<size_t>(team_.size())) {}
+    : kernels_(kernels),
+      isa_(std::move(isa)),
+      team_(threads),
+      shares_(team_.size()),
+      scratch_(static_cast<size_t>(team_.size())) {}
 
 std::string CpuBackend::name() const {
   return "CPU " + isa_ + ", " + std::to_string(threads()) + (threads() == 1 ? " thread" : " threads");

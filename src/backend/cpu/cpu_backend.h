@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/block_shares.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/memory_pool.h"
 
@@ -67,6 +68,7 @@ class CpuBackend : public Backend {
   const CpuKernels& kernels_;
   const std::string isa_;
   mutable ThreadTeam team_;  // packing changes nothing else
+  BlockShares shares_;
   MemoryPool pool_;
   // Apart from the other: a block kept here would be missing there in the next request.
   MemoryPool scratch_pool_;

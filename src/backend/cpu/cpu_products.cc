@@ -1,7 +1,5 @@
 // Products with weights: how they are cut into tasks.
 #include <algorithm>
-#include <atomic>
-#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/int8_group.h"
@@ -17,7 +15,7 @@ constexpr int64_t kResidentBytes = 48 * kDepthBlockBytes;
 // then part of the depth of some rows, and the sums that wait for the next part.
 constexpr int64_t kResidentTileBytes = 700 << 10;
 constexpr int64_t kFewestTileRows = 256, kMostTileRows = 320;
-constexpr int64_t kResidentSums = 320 << 10;
+constexpr int64_t kResidentSums = 320 << 10;  // floats
 // Columns of a task: its sums stay near too, and a task is long (50 us) against the cost of handing it out.
 constexpr int64_t kTaskColumns = 256;
 // Enough tasks that members who finish early find more.
@@ -94,41 +92,9 @@ struct MatmulPlan {
         std::min(CeilDivide(most_columns, kernels.panel_columns), CeilDivide(panels, wanted_blocks));
     columns = panels_per_task * kernels.panel_columns;
     column_blocks = CeilDivide(w.outputs, columns);
-    product_elements = ProductElements(rows, columns, kernels);
+    product_elements = ProductElements(in_tiles && depth_at_once == x.depth ? tile : rows, columns, kernels);
     if (in_tiles) row_tile_bytes = format.row_tile_bytes(rows, depth_at_once);
   }
-};
-
-// Hands out the blocks of a product, [row block][block of columns]: every member goes through a part of its own from
-// one end to the other, so that it finds its rows in its cache and reads its own part of the weights as it lies; then
-// through what others have left.
-class BlockShares {
- public:
-  BlockShares(int64_t blocks, int members) : shares_(static_cast<size_t>(members)) {
-    for (int64_t i = 0; i < members; ++i) {
-      shares_[static_cast<size_t>(i)].next = blocks * i / members;
-      shares_[static_cast<size_t>(i)].end = blocks * (i + 1) / members;
-    }
-  }
-
-  // At most as often as there are blocks.
-  int64_t Take(int member) {
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      Share& share = shares_[(static_cast<size_t>(member) + i) % shares_.size()];
-      if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
-      const int64_t block = share.next.fetch_add(1, std::memory_order_relaxed);
-      if (block < share.end) return block;
-    }
-    SIGHTLINE_CHECK(false);
-    return 0;
-  }
-
- private:
-  struct alignas(128) Share {
-    std::atomic<int64_t> next{0};
-    int64_t end = 0;
-  };
-  std::vector<Share> shares_;
 };
 
 }  // namespace
@@ -145,18 +111,17 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
   // Neighbouring blocks share the larger of the two.
   const bool share_weights =
       format.row_tile_bytes == nullptr && w.packed.size() > static_cast<size_t>(x.rows) * RowBytes(x);
-  BlockShares shares(blocks, team_.size());
-  std::vector<int64_t> row_blocks_in_tiles(static_cast<size_t>(team_.size()), -1);
+  shares_.Start(blocks);
   team_.Run(blocks, [&](int64_t, int member) {
-    const int64_t block = shares.Take(member);
+    const int64_t block = shares_.Take(member);
     const int64_t row_block = share_weights ? block % row_blocks : block / plan.column_blocks;
     const int64_t column_block = share_weights ? block / row_blocks : block % plan.column_blocks;
     const int64_t group = row_block / plan.row_blocks;
     const int64_t row = group * group_rows + row_block % plan.row_blocks * plan.rows;
     const int64_t column = column_block * plan.columns;
-    int64_t& in_tiles = row_blocks_in_tiles[static_cast<size_t>(member)];
-    const bool rows_are_in_tiles = plan.depth_at_once == operand.depth && in_tiles == row_block;
-    in_tiles = row_block;
+    int64_t& rows_in_tiles = shares_.rows_in_tiles(member);
+    const bool rows_are_in_tiles = plan.depth_at_once == operand.depth && rows_in_tiles == row_block;
+    rows_in_tiles = row_block;
     run({.x = DataOf(x),
          .x_stride = operand.depth,
          .weights = w.packed.data(),
