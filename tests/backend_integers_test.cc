@@ -136,7 +136,7 @@ struct LinearCase {
 };
 constexpr LinearCase kLinearCases[] = {
     {1, 1, 1},    {3, 64, 17},   {7, 127, 65},  {6, 128, 64},    {13, 129, 152},
-    {2, 538, 24}, {12, 704, 40}, {5, 2048, 20}, {300, 2600, 70},  // the last: more than a cache keeps in tiles
+    {2, 538, 24}, {12, 704, 40}, {5, 2048, 20}, {300, 3000, 70},  // the last: more than a cache keeps in tiles
 };
 
 TEST_P(Integers, LinearMatchesDouble) {

@@ -57,7 +57,7 @@ TEST_P(RowRepeatability, RowsDoNotKnowTheirNeighbours) {
 TEST_P(RowRepeatability, RowsOfADeepProductDoNotKnowTheirNeighbours) {
   if (emulated()) GTEST_SKIP() << "takes long";
   // More than a cache keeps in tiles at once.
-  const int64_t many = 300, inputs = 2600, outputs = 70;
+  const int64_t many = 300, inputs = 3000, outputs = 70;
   const std::unique_ptr<Backend> backend = GetParam().Make(2);
   const TestWeights w(*backend, precision_, Noise(outputs * inputs, 0.3f, 1), outputs, inputs);
   const std::vector<float> x = Noise(many * inputs, 1, 2);
