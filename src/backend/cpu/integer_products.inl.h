@@ -88,12 +88,9 @@ template <class Isa, int kRows, int kVectors>
 
 // c plus the two sums of a group, each times its scale of the weights, times the scale of x.
 template <class Isa>
-[[gnu::always_inline]] inline typename Isa::Vec AddScaledGroup(const typename Isa::Vec& first,
-                                                               const typename Isa::Vec& second,
-                                                               const typename Isa::Vec& first_scale,
-                                                               const typename Isa::Vec& second_scale,
-                                                               const typename Isa::Vec& x_scale,
-                                                               const typename Isa::Vec& c) {
+[[gnu::always_inline]] inline typename Isa::Vec AddScaledGroup(
+    const typename Isa::Vec& first, const typename Isa::Vec& second, const typename Isa::Vec& first_scale,
+    const typename Isa::Vec& second_scale, const typename Isa::Vec& x_scale, const typename Isa::Vec& c) {
   return Isa::MulAdd(Isa::MulAdd(second, second_scale, first * first_scale), x_scale, c);
 }
 

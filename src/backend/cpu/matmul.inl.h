@@ -252,7 +252,9 @@ const TileFunction<Product>* TilesFor(int64_t columns) {
 
 // Products that are computed in tiles of the processor's: see tiles.inl.h.
 template <class Product>
-inline constexpr bool kInTiles = requires { Product::TileBytes(1); };
+inline constexpr bool kInTiles = requires {
+  Product::TileBytes(1);
+};
 template <class Product, class Finish>
 void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns, Finish finish);
 template <class Product, class Finish>

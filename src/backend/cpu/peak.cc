@@ -70,7 +70,8 @@ double MeasureReadRate(int threads) {
   // Much more than the last cache holds, from one end to the other: of less, a good part would come from that cache.
   const auto cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   ThreadTeam team(threads);
-  const std::vector<uint64_t> memory(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30) / sizeof(uint64_t), 1);
+  const std::vector<uint64_t> memory(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30) / sizeof(uint64_t),
+                                     1);
   const size_t share = memory.size() / static_cast<size_t>(team.size()) / 8 * 8;
   return BestRate(team, [&](int64_t task) {
     const auto numbers = std::span(memory).subspan(static_cast<size_t>(task) * share, share);

@@ -1,8 +1,8 @@
 // Private: products in tiles, for processors that multiply 16 rows of 64 bytes by as much at once (AMX). Rows of x are
 // copied into tiles of their own, two side by side for 32 rows, so that a tile is 1 KB of memory whatever the stride of
-// x, and what lies beyond its last row and its depth is zero. Weights, keys and values are tiles as they lie in their panels (a step of
-// 16 lanes deep is 16 rows of the panel). Rows of a tile do not meet, and k goes up in steps from the start, so the
-// bits of a row do not depend on the number of rows.
+// x, and what lies beyond its last row and its depth is zero. Weights, keys and values are tiles as they lie in their
+// panels (a step of 16 lanes deep is 16 rows of the panel). Rows of a tile do not meet, and k goes up in steps from the
+// start, so the bits of a row do not depend on the number of rows.
 #pragma once
 
 #include <cstdint>
@@ -87,9 +87,7 @@ struct TileBlock {
   // dot(sum, tile of rows, tile of the panel) for all, with the tiles of x at `rows` and those of the panel at `panel`.
   template <class Dot>
   [[gnu::always_inline]] static void Step(const char* rows, const char* panel, int64_t panel_stride, Dot dot) {
-    Each<kRowTiles>([&](auto i) {
-      Tiles::template Load<OfRows(i.value)>(rows + i.value * kTileSize, kTileRowBytes);
-    });
+    Each<kRowTiles>([&](auto i) { Tiles::template Load<OfRows(i.value)>(rows + i.value * kTileSize, kTileRowBytes); });
     Each<kColumnTiles>([&](auto j) {
       Tiles::template LoadOnce<OfPanel(j.value)>(panel + j.value * kTileRowBytes, panel_stride);
       Each<kRowTiles>([&](auto i) {
@@ -340,7 +338,8 @@ struct TileInt8Product {
           __builtin_memcpy(&integers, sums[part][kTile] + (kFirst + i) * Isa::kLanes, sizeof integers);
           return ToFloat<Isa>(integers);
         };
-        Store<Isa>(AddScaledGroup<Isa>(sum(0), sum(1), first_scales, second_scales, Isa::Set(row_scales[i]), Load<Isa>(c)), c);
+        Store<Isa>(
+            AddScaledGroup<Isa>(sum(0), sum(1), first_scales, second_scales, Isa::Set(row_scales[i]), Load<Isa>(c)), c);
       }
     }
 
