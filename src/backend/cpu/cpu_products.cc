@@ -79,7 +79,7 @@ struct MatmulPlan {
     } else {
       cut_rows(kMostTileRows);
       const int64_t parts = CeilDivide(format.row_tile_bytes(rows, x.depth), kResidentTileBytes);
-      depth_at_once = RoundUp(CeilDivide(x.depth, parts), x.element_bytes == 2 ? 2 * kernels.lanes : 1);
+      depth_at_once = RoundUp(CeilDivide(x.depth, parts), format.tile_depth);
       // Each task goes through all of its rows' depth, so there are no more than needed.
       wanted_tasks = threads;
       most_columns = kResidentSums / rows;

@@ -86,12 +86,14 @@ template <class Isa, int kRows, int kVectors>
   }
 }
 
-// c plus the two sums of a group, each times its scale of the weights, times the scale of x.
+// c plus a group's two sums, each times its scale of the weights, times the scale of x; `first` is scaled already.
+// Every product of integers ends so, whatever its number of rows: their bits are the same.
 template <class Isa>
-[[gnu::always_inline]] inline typename Isa::Vec AddScaledGroup(
-    const typename Isa::Vec& first, const typename Isa::Vec& second, const typename Isa::Vec& first_scale,
-    const typename Isa::Vec& second_scale, const typename Isa::Vec& x_scale, const typename Isa::Vec& c) {
-  return Isa::MulAdd(Isa::MulAdd(second, second_scale, first * first_scale), x_scale, c);
+[[gnu::always_inline]] inline typename Isa::Vec AddGroup(const typename Isa::Vec& first,
+                                                         const typename Isa::Vec& second,
+                                                         const typename Isa::Vec& second_scale,
+                                                         const typename Isa::Vec& x_scale, const typename Isa::Vec& c) {
+  return Isa::MulAdd(Isa::MulAdd(second, second_scale, first), x_scale, c);
 }
 
 // A tile of an integer product. Product::SumPart sets the integer sums of one group of weights; a group of x holds
@@ -131,7 +133,7 @@ void MultiplyGroups(PanelTask<Product> task) {
     each_sum(1, [&](int i, int j, const Vec& sum, const Vec& scale) {
       float* c = task.c + i * task.c_stride + j * Isa::kLanes;
       const Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c);
-      Store<Isa>(Isa::MulAdd(Isa::MulAdd(sum, scale, first[i][j]), Isa::Set(x[i * task.x_stride].scale), before), c);
+      Store<Isa>(AddGroup<Isa>(first[i][j], sum, scale, Isa::Set(x[i * task.x_stride].scale), before), c);
     });
   }
 }

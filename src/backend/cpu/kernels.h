@@ -135,8 +135,10 @@ struct FormatKernels {
   void (*linear)(const MatmulTask& task, const LinearOutput& output) = nullptr;
   // Multiply-adds in registers; returns the number of operations done.
   int64_t (*spin)(int64_t rounds) = nullptr;
-  // Bytes of rows in tiles, where products are computed so; else null.
+  // Where products are computed in tiles, and else null: bytes of rows in tiles. Part of the depth is a multiple of
+  // tile_depth.
   int64_t (*row_tile_bytes)(int64_t rows, int64_t depth) = nullptr;
+  int64_t tile_depth = 0;
   // The others are null in integer formats.
   // Rows of a task belong to one sequence, and row_begin is an even row of it.
   void (*qkv)(const MatmulTask& task, const float* bias, const HeadArrays& arrays) = nullptr;

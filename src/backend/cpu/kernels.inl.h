@@ -188,10 +188,11 @@ constexpr CpuKernels MakeTileKernels() {
   using Pairs = TilePairProduct<Isa>;
   CpuKernels kernels = MakeKernels<Isa>(MakeFormat<Pairs, Pairs>(RowFormat::kBF16, SpinTilePairs<Isa>));
   kernels.bf16.row_tile_bytes = RowTileBytes<Pairs>;
+  kernels.bf16.tile_depth = Pairs::kStepDepth;
   kernels.rows_at_once = kPairRows;
   kernels.int8_layout = Int8Layout::kFours;
   using Bytes = TileInt8Product<Isa>;
-  kernels.int8 = {RowFormat::kInt8, Linear<Bytes>, SpinTileBytes<Isa>, RowTileBytes<Bytes>};
+  kernels.int8 = {RowFormat::kInt8, Linear<Bytes>, SpinTileBytes<Isa>, RowTileBytes<Bytes>, Bytes::kStepDepth};
   return kernels;
 }
 

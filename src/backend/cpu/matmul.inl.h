@@ -44,7 +44,8 @@ typename Isa::Bits LoadBits(const uint16_t* from) {
 struct Ahead {
   const char* at = nullptr;
   int64_t step = 0;
-  // Instead, where a product reads its weights once and as they lie: how far ahead of each load. Else 0.
+  // Where weights are read once and as they lie, and else 0: how far ahead of each load. For products that know it; the
+  // others go by `at` and `step`.
   int64_t stream = 0;
 
   [[gnu::always_inline]] void Fetch() {
@@ -305,7 +306,7 @@ struct FinishedTile {
 // Where weights are read as they lie, what is this far ahead is brought near: in time for memory, and not too much for
 // a second-level cache.
 constexpr int64_t kStreamAhead = 48 << 10;
-// The same where each load brings near what it will be followed by.
+// The same for Ahead::stream.
 constexpr int64_t kStreamDistance = 16 << 10;
 template <class Weight>
 const Weight* AfterThese(const Weight* weights, int64_t bytes) {
@@ -332,9 +333,7 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
     const auto* panel = weights + layout.offset(column) + k / kInputs * width;
     // What is read later. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
     const auto* next = panel + layout.offset(kPanelColumns);
-    if (task.order == MatmulOrder::kPanels) {
-      next = AfterThese(panel, kStreamAhead);
-    }
+    if (task.order == MatmulOrder::kPanels) next = AfterThese(panel, kStreamAhead);
     MultiplyPanel<Product>({.x = x + k,
                             .x_stride = task.x_stride,
                             .panel = panel,

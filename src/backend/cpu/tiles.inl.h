@@ -338,8 +338,8 @@ struct TileInt8Product {
           __builtin_memcpy(&integers, sums[part][kTile] + (kFirst + i) * Isa::kLanes, sizeof integers);
           return ToFloat<Isa>(integers);
         };
-        Store<Isa>(
-            AddScaledGroup<Isa>(sum(0), sum(1), first_scales, second_scales, Isa::Set(row_scales[i]), Load<Isa>(c)), c);
+        Store<Isa>(AddGroup<Isa>(sum(0) * first_scales, sum(1), second_scales, Isa::Set(row_scales[i]), Load<Isa>(c)),
+                   c);
       }
     }
 
