@@ -34,7 +34,7 @@ template <class Isa, int kRows, int kVectors, class Start>
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
     const typename Isa::Ints first = start(i);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) sums[i][j] = first;
   }
 }
@@ -45,11 +45,26 @@ template <class Isa, int kRows, int kVectors>
   if constexpr (kHasRegisters<Isa>) {
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int j = 0; j < kVectors; ++j) asm("" : "+v"(sums[i][j]));
     }
   }
 }
+
+// The vectors of a row of one panel, or of two of the same width in turn: vector 2 j of the first, 2 j + 1 of the
+// second.
+template <int kVectors, int kPanels>
+struct PanelVectors {
+  static constexpr int kCount = kVectors * kPanels;
+  int64_t second;  // bytes from the first panel to the second
+
+  // Bytes from a row's first vector to vector j, of vectors of so many bytes.
+  [[gnu::always_inline]] int64_t Offset(int j, int64_t vector_bytes) const {
+    return j % kPanels * second + j / kPanels * vector_bytes;
+  }
+  // The number of vector j among those of all columns in order.
+  static constexpr int Column(int j) { return j % kPanels * kVectors + j / kPanels; }
+};
 
 // Of weights that are read once, as they lie: what lies `distance` further is brought near right before each load. In
 // other orders, of the same loads and hints, memory was up to a fifth slower.
@@ -75,7 +90,7 @@ template <class Isa, int kRows, int kVectors>
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
     const typename Isa::Ints a = Broadcast<Isa>(x[i * x_stride].bytes + k);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
       if constexpr (kDotsBytes<Isa>) {
         sums[i][j] = Isa::DotBytes(row[j], a, sums[i][j]);
@@ -98,40 +113,47 @@ template <class Isa>
 
 // A tile of an integer product. Product::SumPart sets the integer sums of one group of weights; a group of x holds
 // two of those.
-template <class Product, int kRows, int kVectors>
+template <class Product, int kRows, int kVectors, int kPanels>
 void MultiplyGroups(PanelTask<Product> task) {
   using Isa = typename Product::Isa;
   using Vec = typename Isa::Vec;
   constexpr int64_t kScaleBytes = kVectors * sizeof(Vec);
   constexpr int64_t kPartBytes = kVectors * Isa::kLanes * sizeof(typename Product::Weight) / Product::kParts;
   static_assert(Product::kParts == 2);
+  const PanelVectors<kVectors, kPanels> vectors{task.second_panel};
   const auto* panel = reinterpret_cast<const char*>(task.panel);
   Ahead ahead = task.ahead;
   for (int64_t group = 0; group < task.depth; ++group, panel += 2 * kPartBytes) {
     const auto* x = task.x + group;
-    Vec first[kRows][kVectors];
+    Vec first[kRows][vectors.kCount];
     // Calls put(row, vector, sum, scale of the weights) for a part.
     const auto each_sum = [&](int part, auto put) {
-      IntSums<Isa, kRows, kVectors> sums;
+      IntSums<Isa, kRows, vectors.kCount> sums;
       const char* weights = panel + part * kPartBytes;
-      Product::template SumPart<kRows, kVectors>(x, task.x_stride, part, weights + kScaleBytes, ahead, sums);
-      Vec scales[kVectors];
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) {
-        const char* from = weights + j * sizeof(Vec);
-        if (ahead.stream > 0) __builtin_prefetch(from + ahead.stream, 0, 2);
-        __builtin_memcpy(&scales[j], from, sizeof(Vec));
+      if (ahead.stream > 0) {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors.kCount; ++j) {
+          const char* scale = weights + vectors.Offset(j, sizeof(Vec));
+          __builtin_prefetch(scale + ahead.stream, 0, 2);
+          __builtin_prefetch(scale, 0, 3);
+        }
+      }
+      Product::template SumPart<kRows>(x, task.x_stride, part, weights + kScaleBytes, vectors, ahead, sums);
+      Vec scales[vectors.kCount];
+#pragma GCC unroll 8
+      for (int j = 0; j < vectors.kCount; ++j) {
+        __builtin_memcpy(&scales[j], weights + vectors.Offset(j, sizeof(Vec)), sizeof(Vec));
       }
 #pragma GCC unroll 6
       for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) put(i, j, ToFloat<Isa>(sums[i][j]), scales[j]);
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors.kCount; ++j) put(i, j, ToFloat<Isa>(sums[i][j]), scales[j]);
       }
     };
     each_sum(0, [&](int i, int j, const Vec& sum, const Vec& scale) { first[i][j] = sum * scale; });
     const bool fresh = !task.resume && group == 0;
     each_sum(1, [&](int i, int j, const Vec& sum, const Vec& scale) {
-      float* c = task.c + i * task.c_stride + j * Isa::kLanes;
+      float* c = task.c + i * task.c_stride + vectors.Column(j) * Isa::kLanes;
       const Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c);
       Store<Isa>(AddGroup<Isa>(first[i][j], sum, scale, Isa::Set(x[i * task.x_stride].scale), before), c);
     });
@@ -148,27 +170,28 @@ struct Int8WordProduct {
   static constexpr int kPair = 1, kParts = 2;
   static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 2; }
 
-  template <int kRows, int kVectors>
+  template <int kRows, int kVectors, int kPanels = 1>
   static void Multiply(const PanelTask<Int8WordProduct>& task) {
-    MultiplyGroups<Int8WordProduct, kRows, kVectors>(task);
+    MultiplyGroups<Int8WordProduct, kRows, kVectors, kPanels>(task);
   }
 
-  template <int kRows, int kVectors>
+  template <int kRows, int kVectors, int kPanels>
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
-                                             Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    StartSums<Isa, kRows, kVectors>(sums, [](int) { return Isa::SetInts(0); });
+                                             PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
+                                             IntSums<Isa, kRows, kVectors * kPanels>& sums) {
+    StartSums<Isa, kRows, kVectors * kPanels>(sums, [](int) { return Isa::SetInts(0); });
     const auto* from = reinterpret_cast<const int8_t*>(weights);
     const int first = part * kWeightGroupValues;
     for (int k = first; k < first + kWeightGroupValues; k += 2, from += 2 * kVectors * Isa::kLanes) {
       ahead.Fetch();
-      typename Isa::Ints row[kVectors];
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) row[j] = Isa::WidenBytes(from + 2 * j * Isa::kLanes);
+      typename Isa::Ints row[vectors.kCount];
+#pragma GCC unroll 8
+      for (int j = 0; j < vectors.kCount; ++j) row[j] = Isa::WidenBytes(from + vectors.Offset(j, 2 * Isa::kLanes));
 #pragma GCC unroll 6
       for (int i = 0; i < kRows; ++i) {
         const typename Isa::Ints a = Broadcast<Isa>(x[i * x_stride].words + k);
-#pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sums[i][j] += Isa::MulWords(a, row[j]);
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors.kCount; ++j) sums[i][j] += Isa::MulWords(a, row[j]);
       }
     }
   }
@@ -187,28 +210,29 @@ struct Int8ByteProduct {
   static constexpr int kPair = 1, kParts = 2;
   static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 4; }
 
-  template <int kRows, int kVectors>
+  template <int kRows, int kVectors, int kPanels = 1>
   static void Multiply(const PanelTask<Int8ByteProduct>& task) {
-    MultiplyGroups<Int8ByteProduct, kRows, kVectors>(task);
+    MultiplyGroups<Int8ByteProduct, kRows, kVectors, kPanels>(task);
   }
 
-  template <int kRows, int kVectors>
+  template <int kRows, int kVectors, int kPanels>
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
-                                             Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    StartSums<Isa, kRows, kVectors>(sums, [&](int i) {
+                                             PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
+                                             IntSums<Isa, kRows, kVectors * kPanels>& sums) {
+    StartSums<Isa, kRows, kVectors * kPanels>(sums, [&](int i) {
       const auto& corrections = x[i * x_stride].corrections[part];
       return Isa::SetInts(kInt8Offset / kInt4Offset * (corrections[0] + corrections[1]));
     });
     const int first = part * kWeightGroupValues;
     const auto each_step = [&](auto load) {
       for (int k = first; k < first + kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
-        typename Isa::Ints row[kVectors];
-#pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) {
-          row[j] = load(j, weights + 4 * j * Isa::kLanes);
+        typename Isa::Ints row[vectors.kCount];
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors.kCount; ++j) {
+          row[j] = load(j, weights + vectors.Offset(j, 4 * Isa::kLanes));
           if constexpr (kLayout == Int8Layout::kFours) row[j] ^= Isa::SetInts(kSignBits);
         }
-        AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
+        AddBytes<Isa, kRows, vectors.kCount>(x, x_stride, k, row, sums);
       }
     };
     if (ahead.stream > 0) {
@@ -239,51 +263,53 @@ struct Int4Product {
   static constexpr int kPair = 1, kParts = 2;
   static constexpr int64_t Steps(int64_t depth) { return depth * kGroupValues / 4; }
 
-  template <int kRows, int kVectors>
+  template <int kRows, int kVectors, int kPanels = 1>
   static void Multiply(const PanelTask<Int4Product>& task) {
-    MultiplyGroups<Int4Product, kRows, kVectors>(task);
+    MultiplyGroups<Int4Product, kRows, kVectors, kPanels>(task);
   }
 
-  template <int kRows, int kVectors>
+  template <int kRows, int kVectors, int kPanels>
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
-                                             Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
-    StartSums<Isa, kRows, kVectors>(sums, [&](int i) {
+                                             PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
+                                             IntSums<Isa, kRows, kVectors * kPanels>& sums) {
+    StartSums<Isa, kRows, kVectors * kPanels>(sums, [&](int i) {
       const auto& corrections = x[i * x_stride].corrections[part];
       if constexpr (kDotsBytes<Isa>) return Isa::SetInts(corrections[0] + corrections[1]);
       return Broadcast<Isa>(corrections);
     });
     const int first = part * kWeightGroupValues;
-    AddHalf<0, kRows, kVectors>(x, x_stride, first, weights, ahead, sums);
-    AddHalf<4, kRows, kVectors>(x, x_stride, first + kWeightGroupValues / 2, weights, ahead, sums);
+    AddHalf<0, kRows>(x, x_stride, first, weights, vectors, ahead, sums);
+    AddHalf<4, kRows>(x, x_stride, first + kWeightGroupValues / 2, weights, vectors, ahead, sums);
     if constexpr (kDotsBytes<Isa>) return;
     const typename Isa::Ints ones = Isa::SetInts(0x00010001);
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::MulWords(sums[i][j], ones);
+#pragma GCC unroll 8
+      for (int j = 0; j < vectors.kCount; ++j) sums[i][j] = Isa::MulWords(sums[i][j], ones);
     }
   }
 
  private:
   // 32 inputs, whose weights are the halves from bit kShift on.
-  template <int kShift, int kRows, int kVectors>
+  template <int kShift, int kRows, int kVectors, int kPanels>
   [[gnu::always_inline]] static void AddHalf(const Int8Group* x, int64_t x_stride, int first, const char* weights,
-                                             Ahead& ahead, IntSums<Isa, kRows, kVectors>& sums) {
+                                             PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
+                                             IntSums<Isa, kRows, kVectors * kPanels>& sums) {
     const unsigned char* low_halves = kLowHalves;
 #pragma GCC unroll 1
     for (int k = first; k < first + kWeightGroupValues / 2; k += 4, weights += 4 * kVectors * Isa::kLanes) {
       ahead.Fetch();
       // Makes the compiler load the mask every time: it has no register to keep it in.
       asm("" : "+r"(low_halves));
-      typename Isa::Ints row[kVectors];
-#pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) {
-        const char* from = weights + 4 * j * Isa::kLanes;
+      typename Isa::Ints row[vectors.kCount];
+#pragma GCC unroll 8
+      for (int j = 0; j < vectors.kCount; ++j) {
+        const char* from = weights + vectors.Offset(j, 4 * Isa::kLanes);
         if (kShift == 0 && ahead.stream > 0) __builtin_prefetch(from + ahead.stream, 0, 2);
         row[j] = LoadInts<Isa>(from) >> kShift & LoadInts<Isa>(low_halves);
       }
-      AddBytes<Isa, kRows, kVectors>(x, x_stride, k, row, sums);
-      if constexpr (!kDotsBytes<Isa>) KeepInRegisters<Isa, kRows, kVectors>(sums);
+      AddBytes<Isa, kRows, vectors.kCount>(x, x_stride, k, row, sums);
+      if constexpr (!kDotsBytes<Isa>) KeepInRegisters<Isa, kRows, vectors.kCount>(sums);
     }
   }
 };

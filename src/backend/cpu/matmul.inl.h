@@ -83,6 +83,7 @@ struct PanelTask {
   const typename Product::Operand::Element* x;
   int64_t x_stride;
   const typename Product::Weight* panel;
+  int64_t second_panel = 0;  // bytes to the next panel, where two are multiplied at once
   int64_t depth;
   float* c;
   int64_t c_stride;
@@ -231,6 +232,17 @@ template <class Product, int kRows, int kVectors>
   Product::template Multiply<kRows, kVectors>(task);
 }
 
+// So few rows that the sums of two panels fit into registers. Two streams of weights come from memory faster than one.
+constexpr int kTwoPanelRows = 2;
+template <class Product>
+inline constexpr bool kMultipliesTwoPanels = requires(const PanelTask<Product>& task) {
+  Product::template Multiply<1, 1, 2>(task);
+};
+template <class Product, int kRows>
+[[gnu::noinline]] void TwoPanels(const PanelTask<Product>& task) {
+  Product::template Multiply<kRows, Product::Isa::kPanelVectors, 2>(task);
+}
+
 template <class Product>
 using TileFunction = void (*)(const PanelTask<Product>& task);
 
@@ -242,8 +254,14 @@ constexpr TileFunction<Product> kTiles[kTileRows] = {
 };
 
 template <class Product>
+constexpr TileFunction<Product> kTwoPanels[kTwoPanelRows] = {TwoPanels<Product, 1>, TwoPanels<Product, 2>};
+
+template <class Product>
 const TileFunction<Product>* TilesFor(int64_t columns) {
   constexpr int kLanes = Product::Isa::kLanes;
+  if constexpr (kMultipliesTwoPanels<Product>) {
+    if (columns == 2 * Product::Isa::kPanelVectors * kLanes) return kTwoPanels<Product>;
+  }
   if constexpr (Product::Isa::kPanelVectors == 4) {
     if (columns == 4 * kLanes) return kTiles<Product, 4>;
     if (columns == 3 * kLanes) return kTiles<Product, 3>;
@@ -307,7 +325,7 @@ struct FinishedTile {
 // a second-level cache.
 constexpr int64_t kStreamAhead = 48 << 10;
 // The same for Ahead::stream.
-constexpr int64_t kStreamDistance = 16 << 10;
+constexpr int64_t kStreamDistance = 4 << 10;
 template <class Weight>
 const Weight* AfterThese(const Weight* weights, int64_t bytes) {
   return reinterpret_cast<const Weight*>(reinterpret_cast<const char*>(weights) + bytes);
@@ -318,7 +336,7 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   using Isa = typename Product::Isa;
   using Element = typename Product::Operand::Element;
   constexpr int kPanelColumns = Isa::kLanes * Isa::kPanelVectors;
-  constexpr int64_t kInputs = kInputsOfWeight<Product>;
+  constexpr int64_t kInputs = kInputsOfWeight<Product>, kWeightBytes = sizeof(typename Product::Weight);
   const PanelLayout layout(Isa::kLanes, kPanelColumns, Product::kPair, task.outputs,
                            RoundUp(task.depth, kInputs) / kInputs);
   const auto* x = static_cast<const Element*>(task.x) + task.row_begin * task.x_stride;
@@ -327,8 +345,8 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   const int64_t depth_block = RoundUp(DepthBlock(task.depth, sizeof(Element)), kInputs);
   const int64_t c_stride = ProductStride(task.column_end - task.column_begin, kPanelColumns);
   const bool reads_once = task.order == MatmulOrder::kPanels && rows <= kTileRows;
-  // One panel, and of x * panel the sums over one block of the depth.
-  const auto multiply = [&](int64_t column, int64_t k) {
+  // One panel, or two for twice its width, and of x * panel the sums over one block of the depth.
+  const auto multiply = [&](int64_t column, int64_t k, int64_t columns) {
     const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
     const auto* panel = weights + layout.offset(column) + k / kInputs * width;
     // What is read later. (After the last one of the task, memory that may not be needed; a hint cannot fault.)
@@ -337,23 +355,28 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
     MultiplyPanel<Product>({.x = x + k,
                             .x_stride = task.x_stride,
                             .panel = panel,
+                            .second_panel = layout.offset(kPanelColumns) * kWeightBytes,
                             .depth = depth,
                             .c = task.product + column - task.column_begin,
                             .c_stride = c_stride,
                             .resume = k > 0,
                             .ahead = {.stream = reads_once ? kStreamDistance : 0}},
-                           rows, width, next, [&](int64_t row, int64_t tile_rows, const float* c) {
+                           rows, columns, next, [&](int64_t row, int64_t tile_rows, const float* c) {
                              if (k + depth < task.depth) return;
-                             finish(FinishedTile{task.row_begin + row, tile_rows, column, width, c, c_stride});
+                             finish(FinishedTile{task.row_begin + row, tile_rows, column, columns, c, c_stride});
                            });
   };
   if (task.order == MatmulOrder::kPanels) {
-    for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
-      for (int64_t k = 0; k < task.depth; k += depth_block) multiply(column, k);
+    const bool by_twos = kMultipliesTwoPanels<Product> && rows <= kTwoPanelRows;
+    for (int64_t column = task.column_begin, columns = 0; column < task.column_end; column += columns) {
+      columns = by_twos && column + 2 * kPanelColumns <= task.column_end ? 2 * kPanelColumns : layout.width(column);
+      for (int64_t k = 0; k < task.depth; k += depth_block) multiply(column, k, columns);
     }
   } else {
     for (int64_t k = 0; k < task.depth; k += depth_block) {
-      for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) multiply(column, k);
+      for (int64_t column = task.column_begin; column < task.column_end; column += kPanelColumns) {
+        multiply(column, k, layout.width(column));
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "backend/cpu/isa.h"
+#include "backend/cpu/memory_pool.h"
 
 namespace sightline {
 namespace {
@@ -44,11 +45,12 @@ int64_t (*SpinOf(const cpu::CpuKernels& kernels, Precision precision))(int64_t) 
   return kernels.f32.spin;
 }
 
-// Reads every cache line.
+// Reads every cache line. The hint 2 KB ahead made this the fastest of many such loops (without one, other distances
+// and caches, several lines or streams at a time, wider vectors) on a processor of 2023.
 uint64_t SumOf(std::span<const uint64_t> numbers) {
   uint64_t sums[8] = {};
   for (size_t i = 0; i + 8 <= numbers.size(); i += 8) {
-    __builtin_prefetch(numbers.data() + i + 1024, 0, 2);
+    __builtin_prefetch(numbers.data() + i + 256, 0, 2);
     for (size_t j = 0; j < 8; ++j) sums[j] += numbers[i + j];
   }
   uint64_t total = 0;
@@ -67,14 +69,17 @@ double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
 }
 
 double MeasureReadRate(int threads) {
-  // Much more than the last cache holds, from one end to the other: of less, a good part would come from that cache.
+  // Much more than the last cache holds, from one end to the other: of less, a good part would come from that cache. In
+  // large pages, as weights lie.
   const auto cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   ThreadTeam team(threads);
-  const std::vector<uint64_t> memory(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30) / sizeof(uint64_t),
-                                     1);
+  cpu::MemoryPool pool;
+  const auto block = pool.Take(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30));
+  const std::span memory(reinterpret_cast<uint64_t*>(block->data), block->bytes / sizeof(uint64_t));
+  std::ranges::fill(memory, 1);
   const size_t share = memory.size() / static_cast<size_t>(team.size()) / 8 * 8;
   return BestRate(team, [&](int64_t task) {
-    const auto numbers = std::span(memory).subspan(static_cast<size_t>(task) * share, share);
+    const auto numbers = memory.subspan(static_cast<size_t>(task) * share, share);
     SIGHTLINE_CHECK(SumOf(numbers) == numbers.size());
     return static_cast<double>(numbers.size_bytes());
   });
