@@ -44,9 +44,11 @@ typename Isa::Bits LoadBits(const uint16_t* from) {
 struct Ahead {
   const char* at = nullptr;
   int64_t step = 0;
-  // Where weights are read once and as they lie, and else 0: how far ahead of each load. For products that know it; the
+  // Where weights come from memory as they lie, and else 0: how far ahead of each load. For products that know it; the
   // others go by `at` and `step`.
   int64_t stream = 0;
+  // Of one or two tiles that read the same in turn, which this is: each brings near its part of a row's vectors.
+  int tile = 0, tiles = 1;
 
   [[gnu::always_inline]] void Fetch() {
     __builtin_prefetch(at, 0, 2);
@@ -76,6 +78,10 @@ template <class Isa, int kRows, int kVectors>
     for (int j = 0; j < kVectors; ++j) sums[i][j] = Isa::MulAdd(a, row[j], sums[i][j]);
   }
 }
+
+// Products of groups are added up one by one, so the depth may be cut anywhere between two of them.
+template <class Product>
+inline constexpr bool kAddsGroups = requires { Product::kParts; };
 
 // Rows of x times (part of) a panel: c = x * panel, or c += where `resume`.
 template <class Product>
@@ -298,6 +304,7 @@ void MultiplyPanelInRegisters(PanelTask<Product> task, int64_t rows, int64_t col
     task.x += kTileRows * task.x_stride;
     task.c += kTileRows * task.c_stride;
     task.ahead.at += bytes_per_tile;
+    ++task.ahead.tile;
   }
 }
 
@@ -324,8 +331,8 @@ struct FinishedTile {
 // Where weights are read as they lie, what is this far ahead is brought near: in time for memory, and not too much for
 // a second-level cache.
 constexpr int64_t kStreamAhead = 48 << 10;
-// The same for Ahead::stream.
-constexpr int64_t kStreamDistance = 4 << 10;
+// The same for Ahead::stream, of one tile and of two.
+constexpr int64_t kStreamDistance = 4 << 10, kSharedStreamDistance = 24 << 10;
 template <class Weight>
 const Weight* AfterThese(const Weight* weights, int64_t bytes) {
   return reinterpret_cast<const Weight*>(reinterpret_cast<const char*>(weights) + bytes);
@@ -342,9 +349,17 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   const auto* x = static_cast<const Element*>(task.x) + task.row_begin * task.x_stride;
   const auto* weights = static_cast<const typename Product::Weight*>(task.weights);
   const int64_t rows = task.row_end - task.row_begin;
-  const int64_t depth_block = RoundUp(DepthBlock(task.depth, sizeof(Element)), kInputs);
+  int64_t depth_block = RoundUp(DepthBlock(task.depth, sizeof(Element)), kInputs);
   const int64_t c_stride = ProductStride(task.column_end - task.column_begin, kPanelColumns);
-  const bool reads_once = task.order == MatmulOrder::kPanels && rows <= kTileRows;
+  Ahead ahead;
+  if (kAddsGroups<Product> && task.order == MatmulOrder::kPanels) {
+    ahead.stream = kStreamDistance;
+    if (rows > kTileRows) {
+      // Both tiles take a group each in turn, so that weights come from memory all the time.
+      depth_block = 1;
+      ahead = {.stream = kSharedStreamDistance, .tiles = 2};
+    }
+  }
   // One panel, or two for twice its width, and of x * panel the sums over one block of the depth.
   const auto multiply = [&](int64_t column, int64_t k, int64_t columns) {
     const int64_t depth = Smaller(depth_block, task.depth - k), width = layout.width(column);
@@ -360,7 +375,7 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
                             .c = task.product + column - task.column_begin,
                             .c_stride = c_stride,
                             .resume = k > 0,
-                            .ahead = {.stream = reads_once ? kStreamDistance : 0}},
+                            .ahead = ahead},
                            rows, columns, next, [&](int64_t row, int64_t tile_rows, const float* c) {
                              if (k + depth < task.depth) return;
                              finish(FinishedTile{task.row_begin + row, tile_rows, column, columns, c, c_stride});
