@@ -313,6 +313,7 @@ struct Int4Product {
   [[gnu::always_inline]] static void AddHalf(const Int8Group* x, int64_t x_stride, int first, const char* weights,
                                              PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
                                              IntSums<Isa, kRows, kVectors * kPanels>& sums) {
+    const HalfAhead<vectors.kCount> half(ahead, 4 * Isa::kLanes);
     const unsigned char* low_halves = kLowHalves;
 #pragma GCC unroll 1
     for (int k = first; k < first + kWeightGroupValues / 2; k += 4, weights += 4 * kVectors * Isa::kLanes) {
@@ -323,7 +324,13 @@ struct Int4Product {
 #pragma GCC unroll 8
       for (int j = 0; j < vectors.kCount; ++j) {
         const char* from = weights + vectors.Offset(j, 4 * Isa::kLanes);
-        if (kShift == 0 && ahead.stream > 0) __builtin_prefetch(from + ahead.stream, 0, 2);
+        if (kShift == 0 && ahead.stream > 0) {
+          if (ahead.tiles > 1) {
+            half.Fetch(j, from);
+          } else {
+            __builtin_prefetch(from + ahead.stream, 0, 2);
+          }
+        }
         row[j] = LoadInts<Isa>(from) >> kShift & LoadInts<Isa>(low_halves);
       }
       AddBytes<Isa, kRows, vectors.kCount>(x, x_stride, k, row, sums);

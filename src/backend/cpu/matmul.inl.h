@@ -81,7 +81,9 @@ template <class Isa, int kRows, int kVectors>
 
 // Products of groups are added up one by one, so the depth may be cut anywhere between two of them.
 template <class Product>
-inline constexpr bool kAddsGroups = requires { Product::kParts; };
+inline constexpr bool kAddsGroups = requires {
+  Product::kParts;
+};
 
 // Rows of x times (part of) a panel: c = x * panel, or c += where `resume`.
 template <class Product>
@@ -333,6 +335,8 @@ struct FinishedTile {
 constexpr int64_t kStreamAhead = 48 << 10;
 // The same for Ahead::stream, of one tile and of two.
 constexpr int64_t kStreamDistance = 4 << 10, kSharedStreamDistance = 24 << 10;
+// Of a panel, what both tiles multiply before they go on: in the first-level cache for the second.
+constexpr int64_t kSharedBytes = 10 << 10;
 template <class Weight>
 const Weight* AfterThese(const Weight* weights, int64_t bytes) {
   return reinterpret_cast<const Weight*>(reinterpret_cast<const char*>(weights) + bytes);
@@ -355,8 +359,8 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   if (kAddsGroups<Product> && task.order == MatmulOrder::kPanels) {
     ahead.stream = kStreamDistance;
     if (rows > kTileRows) {
-      // Both tiles take a group each in turn, so that weights come from memory all the time.
-      depth_block = 1;
+      // Both tiles take a few groups each in turn, so that weights come from memory all the time.
+      depth_block = kSharedBytes / (kPanelColumns * kWeightBytes);
       ahead = {.stream = kSharedStreamDistance, .tiles = 2};
     }
   }
