@@ -224,6 +224,9 @@ struct Int8ByteProduct {
 
   template <int kRows, int kVectors, int kPanels = 1>
   static void Multiply(const PanelTask<Int8ByteProduct>& task) {
+    if constexpr (kVectors == 4 && kPanels == 1) {
+      if (task.ahead.stream == 0) return MultiplyByHalves<kRows>(task);
+    }
     MultiplyGroups<Int8ByteProduct, kRows, kVectors, kPanels>(task);
   }
 
@@ -231,18 +234,14 @@ struct Int8ByteProduct {
   [[gnu::always_inline]] static void SumPart(const Int8Group* x, int64_t x_stride, int part, const char* weights,
                                              PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
                                              IntSums<Isa, kRows, kVectors * kPanels>& sums) {
-    StartSums<Isa, kRows, kVectors * kPanels>(sums, [&](int i) {
-      const auto& corrections = x[i * x_stride].corrections[part];
-      return Isa::SetInts(kInt8Offset / kInt4Offset * (corrections[0] + corrections[1]));
-    });
+    Start<kRows, kVectors * kPanels>(x, x_stride, part, sums);
     const int first = part * kWeightGroupValues;
     const auto each_step = [&](auto load) {
       for (int k = first; k < first + kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
         typename Isa::Ints row[vectors.kCount];
 #pragma GCC unroll 8
         for (int j = 0; j < vectors.kCount; ++j) {
-          row[j] = load(j, weights + vectors.Offset(j, 4 * Isa::kLanes));
-          if constexpr (kLayout == Int8Layout::kFours) row[j] ^= Isa::SetInts(kSignBits);
+          row[j] = Unsigned(load(j, weights + vectors.Offset(j, 4 * Isa::kLanes)));
         }
         AddBytes<Isa, kRows, vectors.kCount>(x, x_stride, k, row, sums);
       }
@@ -261,6 +260,70 @@ struct Int8ByteProduct {
         return LoadInts<Isa>(from);
       });
     }
+  }
+
+ private:
+  // Of four vectors two at a time, but both parts of a group at once: no part's sums wait in memory for the other's.
+  template <int kRows>
+  static void MultiplyByHalves(const PanelTask<Int8ByteProduct>& task) {
+    using Vec = typename Isa::Vec;
+    constexpr int kVectors = 4, kHalf = 2;
+    constexpr int64_t kScaleBytes = kVectors * sizeof(Vec);
+    constexpr int64_t kPartBytes = kVectors * Isa::kLanes * sizeof(Weight) / kParts;
+    const auto* panel = reinterpret_cast<const char*>(task.panel);
+    Ahead ahead = task.ahead;
+    for (int64_t group = 0; group < task.depth; ++group, panel += kParts * kPartBytes) {
+      const auto* x = task.x + group;
+      const bool fresh = !task.resume && group == 0;
+      for (int half = 0; half < kVectors / kHalf; ++half) {
+        IntSums<Isa, kRows, kHalf> sums[kParts];
+#pragma GCC unroll 2
+        for (int part = 0; part < kParts; ++part) Start<kRows, kHalf>(x, task.x_stride, part, sums[part]);
+        const char* scales = panel + half * kHalf * static_cast<int64_t>(sizeof(Vec));
+        const char* weights = panel + kScaleBytes + half * kHalf * 4 * Isa::kLanes;
+        for (int k = 0; k < kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
+          ahead.FetchAll();
+#pragma GCC unroll 2
+          for (int part = 0; part < kParts; ++part) {
+            typename Isa::Ints row[kHalf];
+#pragma GCC unroll 2
+            for (int j = 0; j < kHalf; ++j) {
+              row[j] = Unsigned(LoadInts<Isa>(weights + part * kPartBytes + 4 * j * Isa::kLanes));
+            }
+            AddBytes<Isa, kRows, kHalf>(x, task.x_stride, part * kWeightGroupValues + k, row, sums[part]);
+          }
+        }
+#pragma GCC unroll 6
+        for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+          for (int j = 0; j < kHalf; ++j) {
+            Vec scale[kParts];
+            for (int part = 0; part < kParts; ++part) {
+              __builtin_memcpy(&scale[part], scales + part * kPartBytes + j * sizeof(Vec), sizeof(Vec));
+            }
+            float* c = task.c + i * task.c_stride + (half * kHalf + j) * Isa::kLanes;
+            const Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c);
+            Store<Isa>(AddGroup<Isa>(ToFloat<Isa>(sums[0][i][j]) * scale[0], ToFloat<Isa>(sums[1][i][j]), scale[1],
+                                     Isa::Set(x[i * task.x_stride].scale), before),
+                       c);
+          }
+        }
+      }
+    }
+  }
+
+  // Sums that correct what the weights' offset adds.
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void Start(const Int8Group* x, int64_t x_stride, int part,
+                                           IntSums<Isa, kRows, kVectors>& sums) {
+    StartSums<Isa, kRows, kVectors>(sums, [&](int i) {
+      const auto& corrections = x[i * x_stride].corrections[part];
+      return Isa::SetInts(kInt8Offset / kInt4Offset * (corrections[0] + corrections[1]));
+    });
+  }
+
+  [[gnu::always_inline]] static typename Isa::Ints Unsigned(typename Isa::Ints weights) {
+    return kLayout == Int8Layout::kFours ? weights ^ Isa::SetInts(kSignBits) : weights;
   }
 };
 
