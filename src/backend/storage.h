@@ -8,7 +8,7 @@ namespace sightline {
 // Rows of kOperandInt8 are kept in groups of this many values, the last one filled up with zeros. What a group holds
 // beside them is the backend's business; the room is the same on all.
 inline constexpr int64_t kInt8GroupValues = 128;
-inline constexpr size_t kInt8GroupBytes = 400;
+inline constexpr size_t kInt8GroupBytes = 432;
 
 inline size_t RowBytes(const Rows& rows) {
   const auto columns = static_cast<size_t>(rows.columns);

@@ -13,16 +13,16 @@ namespace cpu {
 namespace {
 
 // The kernels' view of what backend/storage.h sizes.
-static_assert(sizeof(Int8Group) == kInt8GroupBytes && kGroupValues == kInt8GroupValues);
+static_assert(kInt8RowParts * sizeof(Int8Group) == kInt8GroupBytes && kGroupValues == kInt8GroupValues);
 
 const float* FloatsOf(const Rows& rows) { return reinterpret_cast<const float*>(DataOf(rows)); }
 
 void Dequantise(const Rows& from, std::span<float> values) {
   const auto* groups = reinterpret_cast<const Int8Group*>(DataOf(from));
-  const int64_t groups_of_row = CeilDivide(from.columns, kGroupValues);
+  const int64_t row_groups = kInt8RowParts * CeilDivide(from.columns, kGroupValues);
   for (int64_t i = 0; i < from.rows * from.columns; ++i) {
     const int64_t row = i / from.columns, column = i % from.columns;
-    const Int8Group& group = groups[row * groups_of_row + column / kGroupValues];
+    const Int8Group& group = groups[row * row_groups + column / kGroupValues];
     values[static_cast<size_t>(i)] = group.scale * group.bytes[column % kGroupValues];
   }
 }

@@ -42,10 +42,13 @@ Nonlinearity NonlinearityOf(Activation activation) {
 struct Operand {
   int64_t depth = 0;
   int64_t element_bytes = 0;
+  int64_t stride = 0;  // elements from row to row
 
   explicit Operand(const Rows& x)
       : depth(x.storage == Storage::kOperandInt8 ? CeilDivide(x.columns, kGroupValues) : x.columns),
-        element_bytes(static_cast<int64_t>(RowBytes(x)) / depth) {}
+        element_bytes(x.storage == Storage::kOperandInt8 ? static_cast<int64_t>(sizeof(Int8Group))
+                                                         : static_cast<int64_t>(RowBytes(x)) / depth),
+        stride(static_cast<int64_t>(RowBytes(x)) / element_bytes) {}
 };
 
 // How a product is cut: blocks of rows that stay in the second-level cache, times ranges of whole panels.
@@ -123,7 +126,7 @@ void CpuBackend::RunMatmul(const Rows& x, const WeightMatrix& w, int64_t group_r
     const bool rows_are_in_tiles = plan.depth_at_once == operand.depth && rows_in_tiles == row_block;
     rows_in_tiles = row_block;
     run({.x = DataOf(x),
-         .x_stride = operand.depth,
+         .x_stride = operand.stride,
          .weights = w.packed.data(),
          .depth = operand.depth,
          .outputs = w.outputs,

@@ -88,11 +88,6 @@ template <class Isa>
   return ints;
 }
 
-template <class Isa>
-inline constexpr bool kDotsBytes = requires(typename Isa::Ints v) {
-  Isa::DotBytes(v, v, v);
-};
-
 // sums += products of the unsigned bytes `row` with bytes k to k + 3 of x: 32-bit sums of four, or 16-bit sums of two
 // where there is no instruction for that.
 template <class Isa, int kRows, int kVectors>
@@ -192,6 +187,7 @@ struct Int8WordProduct {
                                              PanelVectors<kVectors, kPanels> vectors, Ahead& ahead,
                                              IntSums<Isa, kRows, kVectors * kPanels>& sums) {
     StartSums<Isa, kRows, kVectors * kPanels>(sums, [](int) { return Isa::SetInts(0); });
+    const int64_t groups_of_row = x_stride / kInt8RowParts;
     const auto* from = reinterpret_cast<const int8_t*>(weights);
     const int first = part * kWeightGroupValues;
     for (int k = first; k < first + kWeightGroupValues; k += 2, from += 2 * kVectors * Isa::kLanes) {
@@ -201,7 +197,7 @@ struct Int8WordProduct {
       for (int j = 0; j < vectors.kCount; ++j) row[j] = Isa::WidenBytes(from + vectors.Offset(j, 2 * Isa::kLanes));
 #pragma GCC unroll 6
       for (int i = 0; i < kRows; ++i) {
-        const typename Isa::Ints a = Broadcast<Isa>(x[i * x_stride].words + k);
+        const typename Isa::Ints a = Broadcast<Isa>(WordsOf(x + i * x_stride, groups_of_row, part) + k - first);
 #pragma GCC unroll 8
         for (int j = 0; j < vectors.kCount; ++j) sums[i][j] += Isa::MulWords(a, row[j]);
       }

@@ -40,7 +40,8 @@ float LargestSize(const float* x) {
 
 // Integers of x / scale, to nearest, ties to even.
 template <class Isa>
-void QuantiseGroup(const float* x, Int8Group& to) {
+void QuantiseGroup(const float* x, Int8Group* group, int64_t groups_of_row) {
+  Int8Group& to = *group;
   using Vec = typename Isa::Vec;
   using Ints = typename Isa::Ints;
   constexpr float kNothing = 1e-30f;  // smaller ones have no inverse
@@ -54,7 +55,10 @@ void QuantiseGroup(const float* x, Int8Group& to) {
       // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
       const Vec rounded = Load<Isa>(x + i) * inverse + Isa::Set(12582912.0f);
       const Ints integers = (Ints)((typename Isa::Bits)rounded << 24) >> 24;
-      Isa::StoreNarrow(integers, to.words + i, to.bytes + i);
+      Isa::StoreBytes(integers, to.bytes + i);
+      if constexpr (!kDotsBytes<Isa>) {
+        Isa::StoreWords(integers, WordsOf(group, groups_of_row, half) + i - half * kGroupValues / 2);
+      }
       sum += integers;
     }
     int32_t sums[2] = {0, 0};
@@ -65,11 +69,12 @@ void QuantiseGroup(const float* x, Int8Group& to) {
 
 template <class Isa>
 void Quantise(const float* x, int64_t columns, Int8Group* to) {
-  for (; columns >= kGroupValues; columns -= kGroupValues, x += kGroupValues) QuantiseGroup<Isa>(x, *to++);
+  const int64_t groups = (columns + kGroupValues - 1) / kGroupValues;
+  for (; columns >= kGroupValues; columns -= kGroupValues, x += kGroupValues) QuantiseGroup<Isa>(x, to++, groups);
   if (columns == 0) return;
   float padded[kGroupValues] = {};
   for (int64_t i = 0; i < columns; ++i) padded[i] = x[i];
-  QuantiseGroup<Isa>(padded, *to);
+  QuantiseGroup<Isa>(padded, to, groups);
 }
 
 // Calls compute(row of x, row of y, sink) for every row of the task.
@@ -90,7 +95,7 @@ void ForEachRow(const RowTask& task, int64_t x_stride, Compute compute) {
         break;
       case RowFormat::kInt8:
         compute(x, task.scratch, StoreF32<Isa>());
-        Quantise<Isa>(task.scratch, task.columns, static_cast<Int8Group*>(task.y) + row * groups);
+        Quantise<Isa>(task.scratch, task.columns, static_cast<Int8Group*>(task.y) + row * kInt8RowParts * groups);
         break;
     }
   }

@@ -32,10 +32,15 @@ struct Avx2 {
     return (Ints)_mm256_maddubs_epi16((__m256i)unsigned_bytes, (__m256i)signed_bytes);
   }
   static Ints AddWords(Ints a, Ints b) { return (Ints)_mm256_add_epi16((__m256i)a, (__m256i)b); }
-  static void StoreNarrow(Ints v, int16_t* words, int8_t* bytes) {
-    const __m128i narrow = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(words), narrow);
+  static void StoreWords(Ints v, int16_t* words) { _mm_storeu_si128(reinterpret_cast<__m128i*>(words), Narrow(v)); }
+  static void StoreBytes(Ints v, int8_t* bytes) {
+    const __m128i narrow = Narrow(v);
     _mm_storel_epi64(reinterpret_cast<__m128i*>(bytes), _mm_packs_epi16(narrow, narrow));
+  }
+
+ private:
+  static __m128i Narrow(Ints v) {
+    return _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
   }
 };
 

@@ -34,13 +34,15 @@ struct Avx512 {
     return (Ints)_mm512_maddubs_epi16((__m512i)unsigned_bytes, (__m512i)signed_bytes);
   }
   static Ints AddWords(Ints a, Ints b) { return (Ints)_mm512_add_epi16((__m512i)a, (__m512i)b); }
-  static void StoreNarrow(Ints v, int16_t* words, int8_t* bytes) {
+  static void StoreWords(Ints v, int16_t* words) {
     typedef int16_t Words __attribute__((vector_size(32)));
-    typedef int8_t Bytes __attribute__((vector_size(16)));
     const auto narrow = __builtin_convertvector(v, Words);
-    const auto narrower = __builtin_convertvector(v, Bytes);
     __builtin_memcpy(words, &narrow, sizeof narrow);
-    __builtin_memcpy(bytes, &narrower, sizeof narrower);
+  }
+  static void StoreBytes(Ints v, int8_t* bytes) {
+    typedef int8_t Bytes __attribute__((vector_size(16)));
+    const auto narrow = __builtin_convertvector(v, Bytes);
+    __builtin_memcpy(bytes, &narrow, sizeof narrow);
   }
 };
 

@@ -31,11 +31,11 @@ struct Generic {
     return (Ints)((u & 0xff) * (s << 8 >> 8) + (u >> 8 & 0xff) * (s >> 8));
   }
   static Ints AddWords(Ints a, Ints b) { return (Ints)((UnsignedWords)a + (UnsignedWords)b); }
-  static void StoreNarrow(Ints v, int16_t* words, int8_t* bytes) {
-    for (int i = 0; i < kLanes; ++i) {
-      words[i] = static_cast<int16_t>(v[i]);
-      bytes[i] = static_cast<int8_t>(v[i]);
-    }
+  static void StoreWords(Ints v, int16_t* words) {
+    for (int i = 0; i < kLanes; ++i) words[i] = static_cast<int16_t>(v[i]);
+  }
+  static void StoreBytes(Ints v, int8_t* bytes) {
+    for (int i = 0; i < kLanes; ++i) bytes[i] = static_cast<int8_t>(v[i]);
   }
 
  private:

@@ -8,7 +8,7 @@
 //   MulBytes   per half lane: sum of the two products of unsigned and signed bytes, as 16-bit number (saturating, on
 //              numbers where it does not come to that)
 //   AddWords   sums of 16-bit numbers, modulo 2^16
-//   StoreNarrow stores numbers between -128 and 127 as 16-bit numbers and as bytes
+//   StoreWords, StoreBytes store numbers between -128 and 127 as 16-bit numbers or as bytes
 //   DotBytes   a third argument plus, per lane, the four products of unsigned and signed bytes; where there is such an
 //              instruction
 #pragma once
@@ -17,6 +17,11 @@
 
 namespace sightline::cpu {
 namespace {
+
+template <class Isa>
+inline constexpr bool kDotsBytes = requires(typename Isa::Ints v) {
+  Isa::DotBytes(v, v, v);
+};
 
 // False where the intrinsics are emulated.
 #if defined(__AVX512F__)
