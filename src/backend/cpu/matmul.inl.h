@@ -289,6 +289,22 @@ void MultiplyInTiles(const MatmulTask& task, Finish finish);
 template <class Product>
 class RowsInTiles;
 
+// From that row of the task and column on.
+inline OutputRows OutputOf(const MatmulTask& task, int64_t row, int64_t column) {
+  OutputRows output = task.output;
+  if (output.at != nullptr) output.at += (task.row_begin + row) * output.stride + column * output.element_bytes;
+  return output;
+}
+
+// Brings near what a tile will write: stores that miss the caches wait longer than fits into their queue.
+inline void FetchToWrite(const OutputRows& output, int64_t rows, int64_t columns) {
+  if (output.at == nullptr) return;
+  for (int64_t i = 0; i < rows; ++i) {
+    const char* row = output.at + i * output.stride;
+    for (int64_t j = 0; j < columns * output.element_bytes; j += 64) __builtin_prefetch(row + j, 1, 2);
+  }
+}
+
 template <class Product, class Finish>
 void MultiplyPanelInRegisters(PanelTask<Product> task, int64_t rows, int64_t columns,
                               const typename Product::Weight* next, Finish finish) {
@@ -301,12 +317,14 @@ void MultiplyPanelInRegisters(PanelTask<Product> task, int64_t rows, int64_t col
   task.ahead.step = bytes_per_tile / Product::Steps(task.depth) + 1;
   for (int64_t row = 0; row < rows; row += kTileRows) {
     const int64_t tile_rows = Smaller(rows - row, kTileRows);
+    FetchToWrite(task.output, tile_rows, columns);
     tiles[tile_rows - 1](task);
     finish(row, tile_rows, task.c);
     task.x += kTileRows * task.x_stride;
     task.c += kTileRows * task.c_stride;
     task.ahead.at += bytes_per_tile;
     ++task.ahead.tile;
+    if (task.output.at != nullptr) task.output.at += kTileRows * task.output.stride;
   }
 }
 
@@ -379,7 +397,8 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
                             .c = task.product + column - task.column_begin,
                             .c_stride = c_stride,
                             .resume = k > 0,
-                            .ahead = ahead},
+                            .ahead = ahead,
+                            .output = k + depth < task.depth ? OutputRows() : OutputOf(task, 0, column)},
                            rows, columns, next, [&](int64_t row, int64_t tile_rows, const float* c) {
                              if (k + depth < task.depth) return;
                              finish(FinishedTile{task.row_begin + row, tile_rows, column, columns, c, c_stride});

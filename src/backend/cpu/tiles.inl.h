@@ -408,13 +408,6 @@ void MultiplyPanelInTiles(PanelTask<Product> task, int64_t rows, int64_t columns
   }
 }
 
-// From that row of the task and column on.
-inline OutputRows OutputOf(const MatmulTask& task, int64_t row, int64_t column) {
-  OutputRows output = task.output;
-  if (output.at != nullptr) output.at += (task.row_begin + row) * output.stride + column * output.element_bytes;
-  return output;
-}
-
 // What Multiply does for other products. Rows in tiles stay in the second-level cache while the weights go by, read
 // once; where that takes the depth in parts, sums wait there too.
 template <class Product, class Finish>
