@@ -126,7 +126,7 @@ class Report {
   // The best seen in this run: a busy machine rarely leaves all processors free for a moment.
   void UpdateLimits(bool reads) {
     peak_ = std::max(peak_, MeasurePeakFlops(settings_.isa, settings_.precision, settings_.threads));
-    if (reads) read_rate_ = std::max(read_rate_, MeasureReadRate(settings_.threads));
+    if (reads) read_rate_ = std::max(read_rate_, MeasureReadRate(settings_.isa, settings_.threads));
   }
 
   const Settings& settings_;

@@ -74,7 +74,7 @@ TEST(Peak, IsMeasured) {
   }
 }
 
-TEST(ReadRate, IsMeasured) { EXPECT_GT(MeasureReadRate(2), 1e8); }
+TEST(ReadRate, IsMeasured) { EXPECT_GT(MeasureReadRate(DetectIsa().value(), 2), 1e8); }
 
 class CpuBackendTest : public testing::TestWithParam<Target> {
  protected:

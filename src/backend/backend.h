@@ -260,7 +260,7 @@ std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options);
 double MeasurePeakFlops(Isa isa, Precision precision, int threads);
 // Bytes a second that `threads` threads read together from memory too large for any cache, one stream each: the limit
 // of a product with few rows.
-double MeasureReadRate(int threads);
+double MeasureReadRate(Isa isa, int threads);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Recorder

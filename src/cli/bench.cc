@@ -18,9 +18,10 @@ class BenchVerb : public Verb {
         "sightline bench gaze-lle --synthetic --iterations 20\n"
         "sightline bench locate-anything --synthetic --precision int4",
         "best: the sum of each operation's best time over all passes; fastest and median: of whole passes.\n"
-        "share: best against the most this machine computes on the same threads in the same format, or, for steps of\n"
-        "few rows, computes or reads from memory, whichever is slower; that too is the best of short moments of the "
-        "run."};
+        "share: best against the most this machine computes on the same threads in the same format, the best of short\n"
+        "moments of the run; for steps of few rows the median of each step against what it could compute or memory "
+        "gave\n"
+        "right beside it, whichever is slower."};
   }
   void Declare(OptionSet& options) override;
   Status Check() override;

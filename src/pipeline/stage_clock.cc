@@ -11,20 +11,30 @@ double SumOf(const std::vector<Operation>& operations) {
   return sum;
 }
 
+double MedianOf(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
 }  // namespace
 
 BenchStage StageTimes::Summarize(std::string name, const BenchLimits& limits) const {
-  std::vector<double> sorted = pass_ms;
-  std::ranges::sort(sorted);
-  double least_s = gflop / limits.gflops;
-  if (limits.gbytes_per_second > 0) least_s = std::max(least_s, gbyte / limits.gbytes_per_second);
+  const double least_ms = 1000 * gflop / limits.gflops;
+  double share = least_ms / best_ms;
+  if (!pass_gbytes_per_second.empty()) {
+    std::vector<double> shares;
+    for (size_t i = 0; i < pass_ms.size(); ++i) {
+      shares.push_back(std::max(least_ms, 1000 * gbyte / pass_gbytes_per_second[i]) / pass_ms[i]);
+    }
+    share = MedianOf(shares);
+  }
   return {.name = std::move(name),
           .best_ms = best_ms,
-          .fastest_ms = sorted.front(),
-          .median_ms = sorted[sorted.size() / 2],
+          .fastest_ms = std::ranges::min(pass_ms),
+          .median_ms = MedianOf(pass_ms),
           .gflop = gflop,
           .gbyte = gbyte,
-          .share_of_limit = least_s / (best_ms / 1000)};
+          .share_of_limit = share};
 }
 
 StageTimes operator+(const StageTimes& a, const StageTimes& b) {

@@ -24,10 +24,9 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// What the machine can do at most, measured in the same run.
+// What the machine can compute at most, measured in the same run.
 struct BenchLimits {
   double gflops = 0;
-  double gbytes_per_second = 0;  // 0: memory does not limit
 };
 
 // Times of one thing over all passes.
@@ -36,7 +35,11 @@ struct StageTimes {
   std::vector<double> pass_ms;  // of each pass
   double gflop = 0;             // of a pass
   double gbyte = 0;             // of weights that come from memory in a pass
+  // What memory gave beside each pass; empty: it does not limit.
+  std::vector<double> pass_gbytes_per_second = {};
 
+  // The share is that of the best time; where memory limits, the median over all passes of each one's share of what was
+  // possible beside it: on a shared machine memory is twice as fast in one second as in the next.
   BenchStage Summarize(std::string name, const BenchLimits& limits) const;
 };
 

@@ -146,6 +146,8 @@ struct FormatKernels {
   void (*attention)(const AttentionTask& task) = nullptr;
 };
 
+inline constexpr int64_t kReadBytes = 256;
+
 struct CpuKernels {
   int lanes = 0;                 // floats in a vector
   int panel_columns = 0;         // columns of a full panel
@@ -156,6 +158,8 @@ struct CpuKernels {
   void (*rms_norm)(const RowTask& task) = nullptr;
   void (*swiglu)(const RowTask& task) = nullptr;
   void (*convert)(const RowTask& task) = nullptr;
+  // Loads memory, a multiple of kReadBytes, into registers and does nothing else.
+  void (*read)(const void* from, int64_t bytes) = nullptr;
 };
 
 const CpuKernels& GenericKernels();

@@ -93,6 +93,24 @@ int64_t SpinInt4(int64_t rounds) {
   }
 }
 
+// The hint 4 KB ahead made this the fastest of many such loops (without one, other distances and caches, two streams at
+// once) on processors of 2022 and 2023; numbers of 8 bytes instead of vectors read half as fast.
+template <class Isa>
+void Read(const void* from, int64_t bytes) {
+  using Ints = typename Isa::Ints;
+  constexpr size_t kLoads = kReadBytes / sizeof(Ints);
+  const char* at = static_cast<const char*>(from);
+  Ints all[kLoads] = {};
+  for (const char* end = at + bytes; at < end; at += kReadBytes) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kLoads; ++i) {
+      if (i * sizeof(Ints) % 64 == 0) __builtin_prefetch(at + i * sizeof(Ints) + 4096, 0, 2);
+      all[i] |= LoadInts<Isa>(at + i * sizeof(Ints));
+    }
+  }
+  asm volatile("" : : "m"(all));
+}
+
 template <class Product, class HeadProduct>
 constexpr FormatKernels MakeFormat(RowFormat operand, int64_t (*spin)(int64_t)) {
   return {.operand = operand,
@@ -179,7 +197,8 @@ constexpr CpuKernels MakeKernels(const FormatKernels& bf16) {
           .layer_norm = LayerNorm<Isa>,
           .rms_norm = RmsNorm<Isa>,
           .swiglu = SwiGlu<Isa>,
-          .convert = Convert<Isa>};
+          .convert = Convert<Isa>,
+          .read = Read<Isa>};
 }
 
 // Where products are computed in tiles, as far as the format allows.

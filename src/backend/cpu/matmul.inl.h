@@ -354,7 +354,7 @@ constexpr int64_t kStreamAhead = 48 << 10;
 // The same for Ahead::stream, of one tile and of two.
 constexpr int64_t kStreamDistance = 4 << 10, kSharedStreamDistance = 24 << 10;
 // Of a panel, what both tiles multiply before they go on: in the first-level cache for the second.
-constexpr int64_t kSharedBytes = 10 << 10;
+constexpr int64_t kSharedBytes = 20 << 10;
 template <class Weight>
 const Weight* AfterThese(const Weight* weights, int64_t bytes) {
   return reinterpret_cast<const Weight*>(reinterpret_cast<const char*>(weights) + bytes);

@@ -45,19 +45,6 @@ int64_t (*SpinOf(const cpu::CpuKernels& kernels, Precision precision))(int64_t) 
   return kernels.f32.spin;
 }
 
-// Reads every cache line. The hint 2 KB ahead made this the fastest of many such loops (without one, other distances
-// and caches, several lines or streams at a time, wider vectors) on a processor of 2023.
-uint64_t SumOf(std::span<const uint64_t> numbers) {
-  uint64_t sums[8] = {};
-  for (size_t i = 0; i + 8 <= numbers.size(); i += 8) {
-    __builtin_prefetch(numbers.data() + i + 256, 0, 2);
-    for (size_t j = 0; j < 8; ++j) sums[j] += numbers[i + j];
-  }
-  uint64_t total = 0;
-  for (const uint64_t sum : sums) total += sum;
-  return total;
-}
-
 }  // namespace
 
 double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
@@ -68,20 +55,22 @@ double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
   return BestRate(team, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
 }
 
-double MeasureReadRate(int threads) {
+double MeasureReadRate(Isa isa, int threads) {
+  SIGHTLINE_CHECK(cpu::IsAvailable(isa));
   // Much more than the last cache holds, from one end to the other: of less, a good part would come from that cache. In
   // large pages, as weights lie.
   const auto cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   ThreadTeam team(threads);
   cpu::MemoryPool pool;
   const auto block = pool.Take(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30));
-  const std::span memory(reinterpret_cast<uint64_t*>(block->data), block->bytes / sizeof(uint64_t));
-  std::ranges::fill(memory, 1);
-  const size_t share = memory.size() / static_cast<size_t>(team.size()) / 8 * 8;
+  const std::span memory(block->data, block->bytes);
+  std::ranges::fill(memory, std::byte{1});
+  const size_t share = memory.size() / static_cast<size_t>(team.size()) / cpu::kReadBytes * cpu::kReadBytes;
+  const auto read = cpu::KernelsFor(isa).read;
   return BestRate(team, [&](int64_t task) {
-    const auto numbers = memory.subspan(static_cast<size_t>(task) * share, share);
-    SIGHTLINE_CHECK(SumOf(numbers) == numbers.size());
-    return static_cast<double>(numbers.size_bytes());
+    const auto part = memory.subspan(static_cast<size_t>(task) * share, share);
+    read(part.data(), static_cast<int64_t>(part.size()));
+    return static_cast<double>(part.size());
   });
 }
 
