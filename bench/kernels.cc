@@ -98,22 +98,25 @@ Timing Measure(double seconds, const std::function<void()>& body) {
   return {times.front(), times[times.size() / 2]};
 }
 
+using Memories = std::vector<std::span<const std::byte>>;
+
 class Report {
  public:
   explicit Report(const Settings& settings) : settings_(settings) {}
 
   bool Wants(const std::string& name) const { return name.find(settings_.only) != std::string::npos; }
 
-  // `bytes` come from memory, 0: not worth mentioning.
-  void Row(const std::string& name, double flops, const std::function<void()>& body, double bytes = 0) {
+  // Each time one of `memories` is read, which are many of a size; none: not worth mentioning.
+  void Row(const std::string& name, double flops, const std::function<void()>& body, const Memories& memories = {}) {
     if (!Wants(name)) return;
-    UpdateLimits(bytes > 0);
+    UpdateLimits(memories);
     const Timing timing = Measure(settings_.seconds, body);
-    UpdateLimits(bytes > 0);
+    UpdateLimits(memories);
     std::printf("%-34s best %8.3f ms  median %8.3f ms  %7.1f GFLOP/s  %5.1f %% of peak %.1f", name.c_str(),
                 timing.best * 1e3, timing.median * 1e3, flops / timing.best * 1e-9, 100 * flops / timing.best / peak_,
                 peak_ * 1e-9);
-    if (bytes > 0) {
+    if (!memories.empty()) {
+      const auto bytes = static_cast<double>(memories.front().size());
       const double rate = bytes / timing.best, limit = std::max(flops / peak_, bytes / read_rate_);
       std::printf("  %5.1f GB/s, %5.1f %% of read rate %.1f, %5.1f %% of the limit", rate * 1e-9,
                   100 * rate / read_rate_, read_rate_ * 1e-9, 100 * limit / timing.best);
@@ -124,9 +127,10 @@ class Report {
 
  private:
   // The best seen in this run: a busy machine rarely leaves all processors free for a moment.
-  void UpdateLimits(bool reads) {
+  void UpdateLimits(const Memories& memories) {
     peak_ = std::max(peak_, MeasurePeakFlops(settings_.isa, settings_.precision, settings_.threads));
-    if (reads) read_rate_ = std::max(read_rate_, MeasureReadRate(settings_.isa, settings_.threads));
+    if (memories.empty()) return;
+    read_rate_ = std::max(read_rate_, MeasureReadRate(settings_.isa, settings_.threads, memories));
   }
 
   const Settings& settings_;
@@ -176,13 +180,17 @@ void BenchLinear(Backend& backend, const Settings& settings, Report& report, con
   const auto bytes = static_cast<double>(backend.PackedBytes(settings.precision, outputs, inputs));
   const int64_t count = std::max<int64_t>(1, static_cast<int64_t>((rows <= kFewRows ? 0x1p30 : 0x1p27) / bytes));
   for (int64_t i = 0; i < count; ++i) copies.emplace_back(backend, settings.precision, outputs, inputs);
+  Memories memories;
+  if (rows <= kFewRows) {
+    for (const PackedWeights& weights : copies) memories.push_back(weights.matrix.packed);
+  }
   const Rows x = backend.Upload(Noise(rows * inputs, 1), rows, inputs, backend.OperandStorage(settings.precision));
   size_t next = 0;
   const auto multiply = [&] {
     const PackedWeights& w = copies[next++ % copies.size()];
     backend.Linear(x, w.matrix, {.bias = w.bias, .activation = shape.activation, .stream_output = true});
   };
-  report.Row(name, 2.0 * static_cast<double>(rows * inputs * outputs), multiply, rows <= kFewRows ? bytes : 0);
+  report.Row(name, 2.0 * static_cast<double>(rows * inputs * outputs), multiply, memories);
 }
 
 void BenchAttention(Backend& backend, const Settings& settings, Report& report, const AttentionShape& shape) {

@@ -258,9 +258,10 @@ std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options);
 // Floating-point operations a second that this machine reaches now with multiply-adds in registers, on `threads`
 // threads: what "share of peak" in benchmarks divides by. bf16 on an ISA without bfloat16 arithmetic is its f32 peak.
 double MeasurePeakFlops(Isa isa, Precision precision, int threads);
-// Bytes a second that `threads` threads read together from memory too large for any cache, one stream each: the limit
-// of a product with few rows.
-double MeasureReadRate(Isa isa, int threads);
+// Bytes a second that `threads` threads read together from these memories one after the other, once, each thread its
+// part of every one. Where they are the weights of a model, and more than any cache holds: the limit of a step of few
+// rows.
+double MeasureReadRate(Isa isa, int threads, std::span<const std::span<const std::byte>> memories);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Recorder

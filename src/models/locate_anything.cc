@@ -146,14 +146,15 @@ Result<std::unique_ptr<LocateAnything>> LocateAnything::Load(Backend& backend, c
 
 size_t LocateAnything::packed_bytes() const { return weights_->packed_bytes; }
 
-size_t LocateAnything::language_bytes() const {
-  size_t bytes = weights_->head.matrix.packed.size();
+std::vector<std::span<const std::byte>> LocateAnything::language_weights() const {
+  std::vector<std::span<const std::byte>> all;
   for (const Weights::Layer& layer : weights_->layers) {
     for (const LinearWeights* linear : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
-      bytes += linear->matrix.packed.size();
+      all.push_back(linear->matrix.packed);
     }
   }
-  return bytes;
+  all.push_back(weights_->head.matrix.packed);
+  return all;
 }
 
 Rows LocateAnything::EmbedPatches(std::span<const float> patches, PatchGrid grid, const StageTap* tap) {

@@ -337,7 +337,8 @@ class LocateAnything {
   const LocateConfig& config() const { return config_; }
   LocatePrecision precision() const { return precision_; }
   size_t packed_bytes() const;
-  size_t language_bytes() const;  // of packed weights that a forward pass of the decoder reads
+  // What a forward pass of the decoder reads, packed. Lives as long as the model.
+  std::vector<std::span<const std::byte>> language_weights() const;
 
   // patches: [grid.patches(), 588] float32 in MergeOrder, normalised, channel-major inside a patch. Returns the rows
   // that stand for the picture in the prompt, [grid.tokens(), hidden]. Odd sides, and kMaxGridSide or more, are a bug.

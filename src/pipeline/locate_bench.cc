@@ -98,12 +98,13 @@ Status Bench::SecondQuestion(const LocateAnything::Session& first) {
 
 // Steps that wait for memory, whose rate is measured before and after each.
 Status Bench::Steps(StageClock& clock, int count, std::vector<double>& rates, FunctionRef<Status()> step) {
-  const auto measure = [&] { return MeasureReadRate(isa_, backend_.threads()) / 1e9; };
+  const auto weights = model_.language_weights();
+  const auto measure = [&] { return MeasureReadRate(isa_, backend_.threads(), weights) / 1e9; };
   double before = measure();
   for (int i = 0; i < count; ++i) {
     SIGHTLINE_RETURN_IF_ERROR(clock.Run(step));
     const double after = measure();
-    rates.push_back(std::max(before, after));
+    rates.push_back((before + after) / 2);
     before = after;
   }
   return {};
@@ -136,7 +137,7 @@ LocateBench Bench::Result(const BenchLimits& vision, const BenchLimits& language
   for (const StageClock* clock : {&prefill_, &window_, &single_}) clock->Append(language, &bench.stages);
   const auto of_steps = [&](const StageClock& clock, const std::vector<double>& rates, const char* name) {
     StageTimes times = clock.total();
-    times.gbyte = static_cast<double>(model_.language_bytes()) / 1e9;
+    for (const auto& weights : model_.language_weights()) times.gbyte += static_cast<double>(weights.size()) / 1e9;
     times.pass_gbytes_per_second = rates;
     bench.read_gbytes_per_second = std::max(bench.read_gbytes_per_second, std::ranges::max(rates));
     return times.Summarize(name, language);

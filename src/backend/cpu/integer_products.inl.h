@@ -221,7 +221,7 @@ struct Int8ByteProduct {
   template <int kRows, int kVectors, int kPanels = 1>
   static void Multiply(const PanelTask<Int8ByteProduct>& task) {
     if constexpr (kVectors == 4 && kPanels == 1) {
-      if (task.ahead.stream == 0) return MultiplyByHalves<kRows>(task);
+      if (task.ahead.stream == 0 || task.ahead.tiles == 2) return MultiplyByHalves<kRows>(task);
     }
     MultiplyGroups<Int8ByteProduct, kRows, kVectors, kPanels>(task);
   }
@@ -242,13 +242,7 @@ struct Int8ByteProduct {
         AddBytes<Isa, kRows, vectors.kCount>(x, x_stride, k, row, sums);
       }
     };
-    if (ahead.stream > 0 && ahead.tiles > 1) {
-      const HalfAhead<vectors.kCount> half(ahead, 4 * Isa::kLanes);
-      each_step([&](int j, const char* from) {
-        half.Fetch(j, from);
-        return LoadInts<Isa>(from);
-      });
-    } else if (ahead.stream > 0) {
+    if (ahead.stream > 0) {
       each_step([&](int, const char* from) { return LoadStreamed<Isa>(from, ahead.stream); });
     } else {
       each_step([&](int j, const char* from) {
@@ -260,25 +254,50 @@ struct Int8ByteProduct {
 
  private:
   // Of four vectors two at a time, but both parts of a group at once: no part's sums wait in memory for the other's.
+  // Where two tiles read weights as they lie, each brings near a part of a group further ahead, line by line: one that
+  // is left out costs more than the hints for all others.
   template <int kRows>
   static void MultiplyByHalves(const PanelTask<Int8ByteProduct>& task) {
     using Vec = typename Isa::Vec;
     constexpr int kVectors = 4, kHalf = 2;
+    constexpr int64_t kLine = 64;
     constexpr int64_t kScaleBytes = kVectors * sizeof(Vec);
     constexpr int64_t kPartBytes = kVectors * Isa::kLanes * sizeof(Weight) / kParts;
+    // Copies: for all the compiler knows, each store to c changes the task.
     const auto* panel = reinterpret_cast<const char*>(task.panel);
+    const Int8Group* x = task.x;
+    const int64_t x_stride = task.x_stride, c_stride = task.c_stride, depth = task.depth;
+    float* const c = task.c;
     Ahead ahead = task.ahead;
-    for (int64_t group = 0; group < task.depth; ++group, panel += kParts * kPartBytes) {
-      const auto* x = task.x + group;
-      const bool fresh = !task.resume && group == 0;
+    const bool streams = ahead.stream > 0;
+    if (!task.resume) {
+#pragma GCC unroll 6
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) Store<Isa>(Isa::Set(0.0f), c + i * c_stride + j * Isa::kLanes);
+      }
+    }
+    for (int64_t group = 0; group < depth; ++group, ++x, panel += kParts * kPartBytes) {
+      const char* next = panel + ahead.stream + ahead.tile * kPartBytes;
+      static_assert(kPartBytes == 2 * kLine * (1 + kWeightGroupValues / 4) * (kVectors / kHalf));
+      const auto fetch_next = [&] {
+        __builtin_prefetch(next, 0, 2);
+        __builtin_prefetch(next + kLine, 0, 2);
+        next += 2 * kLine;
+      };
       for (int half = 0; half < kVectors / kHalf; ++half) {
+        if (streams) fetch_next();
         IntSums<Isa, kRows, kHalf> sums[kParts];
 #pragma GCC unroll 2
-        for (int part = 0; part < kParts; ++part) Start<kRows, kHalf>(x, task.x_stride, part, sums[part]);
+        for (int part = 0; part < kParts; ++part) Start<kRows, kHalf>(x, x_stride, part, sums[part]);
         const char* scales = panel + half * kHalf * static_cast<int64_t>(sizeof(Vec));
         const char* weights = panel + kScaleBytes + half * kHalf * 4 * Isa::kLanes;
         for (int k = 0; k < kWeightGroupValues; k += 4, weights += 4 * kVectors * Isa::kLanes) {
-          ahead.FetchAll();
+          if (streams) {
+            fetch_next();
+          } else {
+            ahead.FetchAll();
+          }
 #pragma GCC unroll 2
           for (int part = 0; part < kParts; ++part) {
             typename Isa::Ints row[kHalf];
@@ -286,22 +305,25 @@ struct Int8ByteProduct {
             for (int j = 0; j < kHalf; ++j) {
               row[j] = Unsigned(LoadInts<Isa>(weights + part * kPartBytes + 4 * j * Isa::kLanes));
             }
-            AddBytes<Isa, kRows, kHalf>(x, task.x_stride, part * kWeightGroupValues + k, row, sums[part]);
+            AddBytes<Isa, kRows, kHalf>(x, x_stride, part * kWeightGroupValues + k, row, sums[part]);
           }
         }
+        Vec scale[kParts][kHalf];
+        for (int part = 0; part < kParts; ++part) {
+          for (int j = 0; j < kHalf; ++j) {
+            __builtin_memcpy(&scale[part][j], scales + part * kPartBytes + j * sizeof(Vec), sizeof(Vec));
+          }
+        }
+        float* to = c + half * kHalf * Isa::kLanes;
 #pragma GCC unroll 6
-        for (int i = 0; i < kRows; ++i) {
+        for (int i = 0; i < kRows; ++i, to += c_stride) {
+          const Vec x_scale = Isa::Set(x[i * x_stride].scale);
 #pragma GCC unroll 2
           for (int j = 0; j < kHalf; ++j) {
-            Vec scale[kParts];
-            for (int part = 0; part < kParts; ++part) {
-              __builtin_memcpy(&scale[part], scales + part * kPartBytes + j * sizeof(Vec), sizeof(Vec));
-            }
-            float* c = task.c + i * task.c_stride + (half * kHalf + j) * Isa::kLanes;
-            const Vec before = fresh ? Isa::Set(0.0f) : Load<Isa>(c);
-            Store<Isa>(AddGroup<Isa>(ToFloat<Isa>(sums[0][i][j]) * scale[0], ToFloat<Isa>(sums[1][i][j]), scale[1],
-                                     Isa::Set(x[i * task.x_stride].scale), before),
-                       c);
+            const Vec first = ToFloat<Isa>(sums[0][i][j]) * scale[0][j];
+            const Vec before = Load<Isa>(to + j * Isa::kLanes);
+            Store<Isa>(AddGroup<Isa>(first, ToFloat<Isa>(sums[1][i][j]), scale[1][j], x_scale, before),
+                       to + j * Isa::kLanes);
           }
         }
       }

@@ -1,32 +1,21 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "backend/cpu/isa.h"
-#include "backend/cpu/memory_pool.h"
 
 namespace sightline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kDuration = std::chrono::milliseconds(200);
-
-// Most work a second that the members of a team reach together. The best of several runs: a neighbour on the machine
-// slows most. work() returns the amount it did.
-double BestRate(ThreadTeam& team, FunctionRef<double(int64_t task)> work) {
-  double best = 0;
+// Work a second of the members of a team together, each of which does some once. work() returns how much.
+double WorkOnce(ThreadTeam& team, FunctionRef<double(int64_t task)> work) {
   std::vector<double> amounts(static_cast<size_t>(team.size()));
-  for (const auto end = Clock::now() + kDuration; Clock::now() < end;) {
-    const auto start = Clock::now();
-    team.Run(team.size(), [&](int64_t task, int) { amounts[static_cast<size_t>(task)] = work(task); });
-    const std::chrono::duration<double> seconds = Clock::now() - start;
-    double sum = 0;
-    for (const double amount : amounts) sum += amount;
-    best = std::max(best, sum / seconds.count());
-  }
-  return best;
+  const auto start = Clock::now();
+  team.Run(team.size(), [&](int64_t task, int) { amounts[static_cast<size_t>(task)] = work(task); });
+  const std::chrono::duration<double> seconds = Clock::now() - start;
+  return std::accumulate(amounts.begin(), amounts.end(), 0.0) / seconds.count();
 }
 
 int64_t (*SpinOf(const cpu::CpuKernels& kernels, Precision precision))(int64_t) {
@@ -52,25 +41,26 @@ double MeasurePeakFlops(Isa isa, Precision precision, int threads) {
   constexpr int64_t kRounds = 400'000;  // about a millisecond
   const auto spin = SpinOf(cpu::KernelsFor(isa), precision);
   ThreadTeam team(threads);
-  return BestRate(team, [&](int64_t) { return static_cast<double>(spin(kRounds)); });
+  // The best of several: a neighbour on the machine slows most.
+  double best = 0;
+  for (const auto end = Clock::now() + std::chrono::milliseconds(200); Clock::now() < end;) {
+    best = std::max(best, WorkOnce(team, [&](int64_t) { return static_cast<double>(spin(kRounds)); }));
+  }
+  return best;
 }
 
-double MeasureReadRate(Isa isa, int threads) {
+double MeasureReadRate(Isa isa, int threads, std::span<const std::span<const std::byte>> memories) {
   SIGHTLINE_CHECK(cpu::IsAvailable(isa));
-  // Much more than the last cache holds, from one end to the other: of less, a good part would come from that cache. In
-  // large pages, as weights lie.
-  const auto cache_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
-  ThreadTeam team(threads);
-  cpu::MemoryPool pool;
-  const auto block = pool.Take(std::clamp(4 * cache_bytes, size_t{192} << 20, size_t{2} << 30));
-  const std::span memory(block->data, block->bytes);
-  std::ranges::fill(memory, std::byte{1});
-  const size_t share = memory.size() / static_cast<size_t>(team.size()) / cpu::kReadBytes * cpu::kReadBytes;
   const auto read = cpu::KernelsFor(isa).read;
-  return BestRate(team, [&](int64_t task) {
-    const auto part = memory.subspan(static_cast<size_t>(task) * share, share);
-    read(part.data(), static_cast<int64_t>(part.size()));
-    return static_cast<double>(part.size());
+  ThreadTeam team(threads);
+  return WorkOnce(team, [&](int64_t task) {
+    int64_t bytes = 0;
+    for (const auto& memory : memories) {
+      const int64_t share = static_cast<int64_t>(memory.size()) / team.size() / cpu::kReadBytes * cpu::kReadBytes;
+      read(memory.data() + task * share, share);
+      bytes += share;
+    }
+    return static_cast<double>(bytes);
   });
 }
 
