@@ -351,8 +351,11 @@ struct FinishedTile {
 // Where weights are read as they lie, what is this far ahead is brought near: in time for memory, and not too much for
 // a second-level cache.
 constexpr int64_t kStreamAhead = 48 << 10;
-// The same for Ahead::stream, of one tile and of two.
-constexpr int64_t kStreamDistance = 4 << 10, kSharedStreamDistance = 24 << 10;
+// The same for Ahead::stream: the more rows, the longer a load is used.
+constexpr int64_t StreamDistance(int64_t rows) {
+  constexpr int64_t kLeast = 4 << 10, kOfRow = 2 << 10;
+  return rows * kOfRow > kLeast ? rows * kOfRow : kLeast;
+}
 // Of a panel, what both tiles multiply before they go on: in the first-level cache for the second.
 constexpr int64_t kSharedBytes = 20 << 10;
 template <class Weight>
@@ -375,11 +378,11 @@ void MultiplyPanels(const MatmulTask& task, Finish finish) {
   const int64_t c_stride = ProductStride(task.column_end - task.column_begin, kPanelColumns);
   Ahead ahead;
   if (kAddsGroups<Product> && task.order == MatmulOrder::kPanels) {
-    ahead.stream = kStreamDistance;
+    ahead.stream = StreamDistance(rows);
     if (rows > kTileRows) {
       // Both tiles take a few groups each in turn, so that weights come from memory all the time.
       depth_block = kSharedBytes / (kPanelColumns * kWeightBytes);
-      ahead = {.stream = kSharedStreamDistance, .tiles = 2};
+      ahead.tiles = 2;
     }
   }
   // One panel, or two for twice its width, and of x * panel the sums over one block of the depth.
