@@ -69,12 +69,11 @@ Result<GazeBench> BenchGazeLle(GazeWeights weights, const GazeBenchOptions& opti
     if (progress && !warm_up) progress(i + 1, options.iterations);
   }
   bench.peak_gflops = peak;
-  const BenchLimits limits{peak};
-  encode.Append(limits, &bench.stages);
-  decode.Append(limits, &bench.stages);
-  bench.backbone = encode.total().Summarize("backbone", limits);
-  bench.model_one_head = (encode.total() + decode.total()).Summarize("model, one head", limits);
-  bench.model_ten_heads = (encode.total() + decode_ten.total()).Summarize("model, ten heads", limits);
+  encode.Append(peak, &bench.stages);
+  decode.Append(peak, &bench.stages);
+  bench.backbone = encode.total().Summarize("backbone", peak);
+  bench.model_one_head = (encode.total() + decode.total()).Summarize("model, one head", peak);
+  bench.model_ten_heads = (encode.total() + decode_ten.total()).Summarize("model, ten heads", peak);
   bench.activation_bytes = backend->allocated_bytes();
   bench.info.device = backend->name();
   bench.info.backend = "cpu";

@@ -45,7 +45,7 @@ class Bench {
   }
 
   Status Pass();
-  LocateBench Result(const BenchLimits& vision, const BenchLimits& language) const;
+  LocateBench Result(double vision_peak, double language_peak) const;
 
  private:
   Status Encode();
@@ -131,23 +131,23 @@ Status Bench::Pass() {
   return {};
 }
 
-LocateBench Bench::Result(const BenchLimits& vision, const BenchLimits& language) const {
+LocateBench Bench::Result(double vision_peak, double language_peak) const {
   LocateBench bench;
-  vision_.Append(vision, &bench.stages);
-  for (const StageClock* clock : {&prefill_, &window_, &single_}) clock->Append(language, &bench.stages);
+  vision_.Append(vision_peak, &bench.stages);
+  for (const StageClock* clock : {&prefill_, &window_, &single_}) clock->Append(language_peak, &bench.stages);
   const auto of_steps = [&](const StageClock& clock, const std::vector<double>& rates, const char* name) {
     StageTimes times = clock.total();
     for (const auto& weights : model_.language_weights()) times.gbyte += static_cast<double>(weights.size()) / 1e9;
     times.pass_gbytes_per_second = rates;
     bench.read_gbytes_per_second = std::max(bench.read_gbytes_per_second, std::ranges::max(rates));
-    return times.Summarize(name, language);
+    return times.Summarize(name, language_peak);
   };
-  bench.vision = vision_.total().Summarize("vision, 1056 patches", vision);
-  bench.prefill = prefill_.total().Summarize("prefill, 303 tokens", language);
+  bench.vision = vision_.total().Summarize("vision, 1056 patches", vision_peak);
+  bench.prefill = prefill_.total().Summarize("prefill, 303 tokens", language_peak);
   bench.window_step = of_steps(window_, window_rates_, "window step, 12 rows");
   bench.single_step = of_steps(single_, single_rates_, "single step, 1 row");
-  bench.five_boxes = (vision_.total() + five_boxes_.total()).Summarize("request, five boxes", language);
-  bench.second_question = second_question_.total().Summarize("second question, first box", language);
+  bench.five_boxes = (vision_.total() + five_boxes_.total()).Summarize("request, five boxes", language_peak);
+  bench.second_question = second_question_.total().Summarize("second question, first box", language_peak);
   bench.output_sha256 = Sha256Hex(AsBytes(logits_));
   bench.activation_bytes = backend_.allocated_bytes();
   return bench;
@@ -167,23 +167,23 @@ Result<LocateBench> BenchLocateAnything(const LocateWeights& weights, const Loca
   for (const std::string& warning : warnings) LogWarning(warning);
   const double load_ms = load.ms();
 
-  BenchLimits vision, language;
-  const auto measure_limits = [&] {
+  double vision_peak = 0, language_peak = 0;
+  const auto measure_peaks = [&] {
     const auto peak = [&](Precision precision) { return MeasurePeakFlops(isa, precision, backend->threads()) / 1e9; };
-    vision.gflops = std::max(vision.gflops, peak(options.precision.vision));
-    language.gflops = std::max(language.gflops, peak(options.precision.language));
+    vision_peak = std::max(vision_peak, peak(options.precision.vision));
+    language_peak = std::max(language_peak, peak(options.precision.language));
   };
-  measure_limits();
+  measure_peaks();
   SIGHTLINE_RETURN_IF_ERROR(Bench(isa, *backend, *model).Pass());  // brings weights and memory in
   Bench bench(isa, *backend, *model);
   for (int i = 0; i < options.iterations; ++i) {
-    measure_limits();
+    measure_peaks();
     SIGHTLINE_RETURN_IF_ERROR(bench.Pass());
     if (progress) progress(i + 1, options.iterations);
   }
-  LocateBench result = bench.Result(vision, language);
-  result.vision_peak_gflops = vision.gflops;
-  result.language_peak_gflops = language.gflops;
+  LocateBench result = bench.Result(vision_peak, language_peak);
+  result.vision_peak_gflops = vision_peak;
+  result.language_peak_gflops = language_peak;
   result.packed_bytes = model->packed_bytes();
   result.load_ms = load_ms;
   result.device = backend->name();

@@ -18,8 +18,8 @@ double MedianOf(std::vector<double> values) {
 
 }  // namespace
 
-BenchStage StageTimes::Summarize(std::string name, const BenchLimits& limits) const {
-  const double least_ms = 1000 * gflop / limits.gflops;
+BenchStage StageTimes::Summarize(std::string name, double peak_gflops) const {
+  const double least_ms = 1000 * gflop / peak_gflops;
   double share = least_ms / best_ms;
   if (!pass_gbytes_per_second.empty()) {
     std::vector<double> shares;
@@ -77,7 +77,7 @@ StageTimes StageClock::total() const {
   return total;
 }
 
-void StageClock::Append(const BenchLimits& limits, std::vector<BenchStage>* stages) const {
+void StageClock::Append(double peak_gflops, std::vector<BenchStage>* stages) const {
   std::vector<std::string> order;
   std::map<std::string, StageTimes> kinds;
   for (const Operation& operation : best_.operations) {
@@ -89,7 +89,7 @@ void StageClock::Append(const BenchLimits& limits, std::vector<BenchStage>* stag
     kind.best_ms += operation.ms;
     kind.gflop += operation.gflop;
   }
-  for (const std::string& name : order) stages->push_back(kinds.at(name).Summarize(prefix_ + name, limits));
+  for (const std::string& name : order) stages->push_back(kinds.at(name).Summarize(prefix_ + name, peak_gflops));
 }
 
 }  // namespace sightline

@@ -24,11 +24,6 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// What the machine can compute at most, measured in the same run.
-struct BenchLimits {
-  double gflops = 0;
-};
-
 // Times of one thing over all passes.
 struct StageTimes {
   double best_ms = 0;           // sum of the best times of its operations
@@ -38,9 +33,10 @@ struct StageTimes {
   // What memory gave beside each pass; empty: it does not limit.
   std::vector<double> pass_gbytes_per_second = {};
 
+  // `peak_gflops`: what the machine can compute at most, measured in the same run.
   // The share is that of the best time; where memory limits, the median over all passes of each one's share of what was
   // possible beside it: on a shared machine memory is twice as fast in one second as in the next.
-  BenchStage Summarize(std::string name, const BenchLimits& limits) const;
+  BenchStage Summarize(std::string name, double peak_gflops) const;
 };
 
 // One thing after the other. Both were run equally often.
@@ -58,7 +54,7 @@ class StageClock {
   // What passes do between operations (uploads, tables) counts as one more operation.
   StageTimes total() const;
   // Adds one stage for each kind of operation.
-  void Append(const BenchLimits& limits, std::vector<BenchStage>* stages) const;
+  void Append(double peak_gflops, std::vector<BenchStage>* stages) const;
 
  private:
   struct Best {
